@@ -1,0 +1,1 @@
+"""The ground floor: imports nothing above it, and nothing heavy when it is imported."""

@@ -1,0 +1,145 @@
+"""Settings: `infer-forge.yaml` of the project, then of the user, then the defaults; each key knows which file won.
+
+The project file is the nearest `infer-forge.yaml` in the working folder or above it. A team's hosts, forks, images and
+playbooks belong here, nowhere in code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.paths import user_config_file
+
+FILE_NAME = "infer-forge.yaml"
+
+
+@dataclass(frozen=True)
+class Key:
+    """One setting: its type, default and meaning."""
+
+    kind: str
+    default: Any
+    help: str
+
+
+# The schema. `kind` is str, int, float, bool, list (of strings) or map (string -> anything).
+KEYS: dict[str, Key] = {
+    "remotes.registry": Key("str", None, "git URL of the team's node registry hub"),
+    "remotes.journal": Key("str", None, "git URL of the team's journal"),
+    "remotes.tasks": Key("str", None, "git URL of the team's task store"),
+    "hosts": Key("map", {}, "host name -> how to reach it (ssh, container) and what it has"),
+    "forks": Key("map", {}, "repository -> the fork that pushes and pull requests may go to"),
+    "images": Key("map", {}, "framework -> container image"),
+    "playbooks": Key("list", [], "folders with a team's own playbooks"),
+    "skills": Key("list", [], "folders with a team's own skills"),
+    "identity.user": Key("str", None, "who is named as holder of claims and author of records"),
+    "cache.limit_mb": Key("int", 4096, "upper bound of the column cache in MB; the least recently used goes first"),
+    "triage.min_share_pct": Key("float", 1.0, "rows under this share are summed up in the header"),
+    "jobs.keep_days": Key("int", 14, "finished jobs older than this are removed"),
+    "mcp.max_chars": Key("int", 8000, "upper bound of a tool's structured answer in characters"),
+    "models": Key("map", {}, "model alias -> canonical model id, beside the built-in ones"),
+    "production": Key("map", {}, "production endpoints and the verbs that are read-only there"),
+}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "list": (list,),
+    "map": (dict,),
+}
+
+
+@dataclass
+class Settings:
+    """The merged settings.
+
+    Attributes:
+        values: dotted key -> value.
+        origin: dotted key -> the file that won, or `default`.
+        files: the files that were read, strongest first.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    origin: dict[str, str] = field(default_factory=dict[str, str])
+    files: list[Path] = field(default_factory=list[Path])
+
+    def get(self, key: str) -> Any:
+        """Value of a known key.
+
+        Raises:
+            UsageFault: there is no such setting.
+        """
+        if key not in KEYS:
+            raise UsageFault(f"there is no setting {key!r}", next_step="infer-forge config show lists them")
+        return self.values[key]
+
+
+def project_config_file(start: Path | None = None) -> Path | None:
+    """The nearest `infer-forge.yaml` in `start` (default: the working folder) or above it."""
+    folder = (start or Path.cwd()).absolute()
+    for place in (folder, *folder.parents):
+        if (place / FILE_NAME).is_file():
+            return place / FILE_NAME
+    return None
+
+
+def settings(start: Path | None = None) -> Settings:
+    """Read and merge the settings.
+
+    Raises:
+        InputUnusable: a file is no YAML, has an unknown key or a value of the wrong type.
+    """
+    found = Settings({k: v.default for k, v in KEYS.items()}, dict.fromkeys(KEYS, "default"))
+    project = project_config_file(start)
+    user = user_config_file()
+    found.files = [f for f in (project, user) if f is not None and f.is_file()]
+    for file in reversed(found.files):
+        for key, value in _read(file).items():
+            found.values[key] = value
+            found.origin[key] = str(file)
+    return found
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Dotted keys of one file, checked against the schema."""
+    import yaml
+
+    try:
+        data: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+        raise InputUnusable(
+            f"cannot be read as YAML ({' '.join(str(exc).split())[:120]})",
+            where=str(file),
+            next_step="mend or remove the file",
+        ) from None
+    flat = _flatten(data, file)
+    for key, value in flat.items():
+        spec = KEYS.get(key)
+        if spec is None:
+            raise InputUnusable(
+                f"unknown setting {key!r}", where=str(file), next_step="infer-forge config show lists the known ones"
+            )
+        wrong_bool = isinstance(value, bool) and spec.kind != "bool"
+        if value is not None and (wrong_bool or not isinstance(value, _TYPES[spec.kind])):
+            raise InputUnusable(
+                f"setting {key!r} must be of type {spec.kind}", where=str(file), next_step="mend the value"
+            )
+    return flat
+
+
+def _flatten(data: Any, file: Path, prefix: str = "") -> dict[str, Any]:
+    """Nested mappings to dotted keys, stopping at keys whose value is itself a mapping setting."""
+    if not isinstance(data, dict):
+        raise InputUnusable("must be a mapping of settings", where=str(file), next_step="write `key: value` lines")
+    flat: dict[str, Any] = {}
+    for name, value in data.items():  # pyright: ignore[reportUnknownVariableType]
+        key = f"{prefix}{name}"
+        if key not in KEYS and isinstance(value, dict) and any(k.startswith(f"{key}.") for k in KEYS):
+            flat.update(_flatten(value, file, f"{key}."))
+        else:
+            flat[key] = value
+    return flat

@@ -1,0 +1,118 @@
+"""JSON in and out, hashes of JSON, and atomic writes. The one place that chooses the JSON library."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base.errors import InputUnusable
+
+
+def _plain(value: Any) -> Any:
+    """What orjson cannot write itself: paths, sets, numpy scalars and arrays, objects with `to_json`."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def dumps(value: Any, *, indent: bool = False) -> bytes:
+    """Compact (or indented) JSON bytes; NaN and infinities become null; dataclasses, paths, numpy and `to_json` objects are written."""
+    import orjson
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
+    return orjson.dumps(value, default=_plain, option=options)
+
+
+def loads(data: bytes | str, *, where: str = "input") -> Any:
+    """Parse JSON; also the bare `NaN` and `Infinity` that some tools write.
+
+    Raises:
+        InputUnusable: the text is no JSON; the message names `where` and the position.
+    """
+    import orjson
+
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            raise InputUnusable(f"is not valid JSON ({exc})", where=where) from None
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        InputUnusable: the file is missing, unreadable or no JSON.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as exc:
+        raise InputUnusable(exc.strerror or str(exc), where=str(path)) from None
+    return loads(data, where=str(path))
+
+
+def canonical(value: Any) -> bytes:
+    """Canonical JSON for hashes: keys sorted, no spaces, UTF-8; two equal values give equal bytes.
+
+    NaN and infinities are refused, since null would make two different values equal.
+
+    Raises:
+        ValueError: a number is not finite.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain
+    ).encode()
+
+
+def sha256_of(value: Any) -> str:
+    """sha256 (hex) of the canonical JSON of a value, or of the bytes given."""
+    return hashlib.sha256(value if isinstance(value, bytes) else canonical(value)).hexdigest()
+
+
+def sha256_file(path: str | Path) -> str:
+    """sha256 (hex) of a file's bytes, read in 1 MiB blocks."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_atomic(path: str | Path, data: bytes | str) -> Path:
+    """Write a whole file so that a reader (or a crash) sees the old or the new content, never a part.
+
+    A temporary file in the same folder is flushed to the disk and renamed over the target; missing folders are made.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _umask() -> int:
+    """The process's umask; there is no way to read it but to set it and set it back."""
+    current = os.umask(0o022)
+    os.umask(current)
+    return current

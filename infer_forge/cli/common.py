@@ -1,0 +1,106 @@
+"""What every command shares: `--format`, `--out`, `--require`, and printing a Report."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ParamSpec
+
+import click
+
+from infer_forge.base import jsonio
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.records import FORMATS, Report
+
+P = ParamSpec("P")
+
+
+def format_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--format` and `--out`; the function gets them as `form` and `out`."""
+    function = click.option(
+        "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to this file, not to stdout."
+    )(function)
+    return click.option(
+        "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Form of the answer."
+    )(function)
+
+
+def report_command(function: Callable[P, Report | None]) -> Callable[..., None]:
+    """For commands that answer with a Report: adds `--format` and `--out` and prints what the function returns.
+
+    Put it under `@click.command(...)` and its options:
+
+        @click.command()
+        @click.argument("traces", nargs=-1)
+        @report_command
+        def command(traces): return triage(...)
+    """
+
+    @format_options
+    @functools.wraps(function)
+    def run(*args: Any, form: str, out: Path | None, **kwargs: Any) -> None:
+        report = function(*args, **kwargs)
+        if report is not None:
+            emit(report, form, out)
+
+    return run
+
+
+def emit(report: Report, form: str, out: Path | None) -> None:
+    """Print a report (or write it to `out`), findings of severity `error` also to stderr.
+
+    Raises:
+        UsageFault: `out` cannot be written.
+    """
+    width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() and out is None else 0
+    write(report.render(form, width), out)
+
+
+def write(text: str, out: Path | None) -> None:
+    """Write an answer to a file or to stdout, with one line end."""
+    data = text if text.endswith("\n") else f"{text}\n"
+    if out is None:
+        sys.stdout.write(data)
+        sys.stdout.flush()
+        return
+    try:
+        jsonio.write_atomic(out, data)
+    except OSError as exc:
+        raise UsageFault(
+            exc.strerror or str(exc), where=str(out), next_step="name a file that can be written"
+        ) from None
+    click.echo(f"written: {out}", err=True)
+
+
+def require(verdict: str, wanted: str | None, *, known: Iterable[str] = ()) -> None:
+    """`--require V[,V]`: refuse (exit 4) unless the verdict is one of those named.
+
+    Raises:
+        GateRefused: another verdict came out.
+        UsageFault: a verdict is named that this command never gives.
+    """
+    if not wanted:
+        return
+    names = {v.strip() for v in wanted.split(",") if v.strip()}
+    unknown = names - set(known) if known else set[str]()
+    if unknown:
+        raise UsageFault(
+            f"no such verdict: {', '.join(sorted(unknown))}", next_step=f"use one of {', '.join(sorted(known))}"
+        )
+    if verdict not in names:
+        raise GateRefused(f"the verdict is {verdict}, required was {wanted}")
+
+
+def existing(path: str | Path) -> Path:
+    """A path that must exist.
+
+    Raises:
+        InputUnusable: it does not.
+    """
+    found = Path(path)
+    if not found.exists():
+        raise InputUnusable("no such file or folder", where=str(path), next_step="check the path")
+    return found

@@ -1,0 +1,107 @@
+"""The command `infer-forge`: the table of commands, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import NoReturn
+
+import click
+
+from infer_forge import __version__
+from infer_forge.base.errors import ForgeError
+
+# name -> (module under infer_forge.cli, one line of help). The module exposes `command`; it is imported when it runs.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "triage": (
+        "triage",
+        "A torch-profiler trace becomes the kernel, overlap and fuse tables, and says why the GPU was idle.",
+    ),
+    "pipeline": ("pipeline", "Forward passes, layers, layer clusters and compute flow of a trace, for any model."),
+    "ceiling": (
+        "ceiling",
+        "The floor of a prefill and a decode step on a deployment point, and the headroom above it.",
+    ),
+    "capture": ("capture", "Prefill and decode profiles taken from a running server."),
+    "ncu": ("ncu", "Nsight Compute reports become a diagnosis and exactly one next edit."),
+    "crash": ("crash", "Logs and dumps become one verdict; runs are recorded so that the next crash tells more."),
+    "engine": ("engine", "The one recordable way to start, watch and stop an engine."),
+    "bench": ("bench", "Benchmark results: import, check, lock, search, rank, fairness and the gap decision."),
+    "kernel-task": ("kernel_task", "Kernel tasks: make, run and audit them against reward hacking."),
+    "node": ("node", "The node registry: claims on GPU nodes, observations, fail-closed cleanup."),
+    "guard": ("guard", "The safety guard: check commands, scan artifacts, own and grant."),
+    "journal": ("journal", "Evidence across tasks: add, search, compare, wiki, pull-request history."),
+    "task": ("task", "Tasks: definition, contract lock, loop blocks, records, handoff, deliverable."),
+    "graph": ("graph", "The task graph: add, link, explain, ready, impact, stats, render."),
+    "workspace": ("workspace", "The multi-repository workspace."),
+    "campaign": ("campaign", "The SOTA loop as a campaign: init, lock, status, next, record, check, review, report."),
+    "install": ("install", "Put skills, hook and server in place for Claude Code or Codex."),
+    "uninstall": ("uninstall", "Remove what install put in place."),
+    "doctor": ("doctor", "Say what the client will see, and what is missing."),
+    "config": ("config", "Show the settings and which file each came from."),
+    "job": ("job", "Read, wait for or cancel long work."),
+    "serve": ("serve", "The MCP server (stdio by default)."),
+}
+
+
+class _Commands(click.Group):
+    """A group whose help needs no command's module, so that `--help` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        return importlib.import_module(f"infer_forge.cli.{entry[0]}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(__version__, prog_name="infer-forge")
+def cli() -> None:
+    """Reproducible inference optimisation for SGLang, vLLM, TensorRT-LLM and TokenSpeed.
+
+    Exit codes: 0 done, 2 wrong usage, 3 unusable input, 4 a gate refuses, 5 something is missing on this machine,
+    6 a person must decide, 1 anything else. Every command answers with --format json on standard output alone.
+    """
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code; a `ForgeError` is one or two lines on stderr."""
+    try:
+        cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
+        code = 0
+    except ForgeError as exc:
+        click.echo(f"infer-forge: {exc}", err=True)
+        code = exc.exit_code
+    except click.exceptions.Exit as exc:
+        code = exc.exit_code
+    except click.Abort:
+        click.echo("infer-forge: stopped", err=True)
+        code = 1
+    except click.ClickException as exc:
+        exc.show()
+        code = exc.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as exc:
+        if os.environ.get("INFER_FORGE_DEBUG"):
+            raise
+        reason = " ".join(f"{type(exc).__name__}: {exc}".split())[:300]
+        click.echo(
+            f"infer-forge: internal error: {reason}\nnext: run it again with INFER_FORGE_DEBUG=1 and report it",
+            err=True,
+        )
+        code = 1
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
