@@ -226,8 +226,7 @@ def test_two_writers_and_kills_lose_nothing_that_was_answered(
         one, two = start_writer(path, f"a{round_index}", 30), start_writer(path, f"b{round_index}", 100_000)
         assert one.stdout is not None
         assert two.stdout is not None
-        for _ in range(seeded.randrange(3, 25)):
-            answered.append(two.stdout.readline().strip())
+        answered.extend(two.stdout.readline().strip() for _ in range(seeded.randrange(3, 25)))
         os.kill(two.pid, signal.SIGKILL)
         answered.extend(line.strip() for line in two.stdout if line.endswith("\n"))
         answered.extend(line.strip() for line in one.stdout)
