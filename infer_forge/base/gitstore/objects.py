@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -49,6 +50,7 @@ class Objects:
             from dulwich.object_store import DiskObjectStore
 
             self._packs = DiskObjectStore(str(self.folder))
+            weakref.finalize(self, self._packs.close)  # dulwich warns of packs that nobody closed
         return self._packs
 
     def close(self) -> None:
@@ -59,7 +61,7 @@ class Objects:
 
     def has(self, sha: str) -> bool:
         """Whether the object is here, loose or packed."""
-        return self._loose(sha).exists() or sha.encode() in self.packs()
+        return self._loose(sha).exists() or self.packs().contains_packed(sha.encode())  # pyright: ignore[reportArgumentType]
 
     def raw(self, sha: str) -> tuple[str, bytes]:
         """Kind and content of an object.

@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +69,7 @@ class Refs:
         return dict(sorted(found.items()))
 
     @contextlib.contextmanager
-    def lock(self, patience_s: float = 30.0) -> Iterator[None]:
+    def lock(self, patience_s: float = 30.0) -> Generator[None]:
         """The writers' lock of this repository; may be taken again by the thread that holds it.
 
         Raises:
@@ -139,7 +139,7 @@ class _StandingLock:
         self.path = path
         self.first = time.monotonic()
         self.patience_s = max(patience_s, LOCK_STANDS_S + 1)
-        self.seen = _identity(path)
+        self.seen: tuple[int, int] | None = _identity(path)
 
     def wait(self) -> None:
         time.sleep(random.uniform(0.002, 0.02))

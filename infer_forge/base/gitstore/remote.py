@@ -190,7 +190,7 @@ class Remote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_environment(),
+                env=git_environment(),
                 start_new_session=True,
                 text=True,
                 errors="replace",
@@ -251,7 +251,8 @@ class HubLock:
             self.seen = None
 
 
-def _environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
+    """The environment of a `git` that asks nobody anything and belongs to no surrounding repository."""
     env = {key: value for key, value in os.environ.items() if key not in _INHERITED}
     env.update(LC_ALL="C", GIT_TERMINAL_PROMPT="0", GIT_ALLOW_PROTOCOL="file:ssh:git:https:http")
     if "GIT_SSH" not in env:

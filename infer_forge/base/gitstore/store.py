@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import random
 import re
 import socket
 import time
@@ -19,7 +18,6 @@ from infer_forge.base.gitstore.intents import Intents
 from infer_forge.base.gitstore.model import (
     Changes,
     Commit,
-    Contention,
     HistoryRewritten,
     HubUnreachable,
     Refuse,
@@ -27,12 +25,12 @@ from infer_forge.base.gitstore.model import (
     SyncReport,
 )
 from infer_forge.base.gitstore.objects import Objects, check_path, join_trailers
+from infer_forge.base.gitstore.pace import PATIENCE_S, Pace
 from infer_forge.base.gitstore.refs import Refs, check_ref
 from infer_forge.base.gitstore.remote import HubLock, Remote, gitdir_of, tracking
 from infer_forge.base.gitstore.snapshot import Snapshot
 
 Decide = Callable[[Snapshot], "Changes | Refuse | None"]
-PATIENCE_S = 30.0
 
 
 class Store:
@@ -176,7 +174,7 @@ class Store:
                 may have landed: ask again with the same `op`.
         """
         check_ref(ref)
-        task = _Task(self, ref, decide, message, op, author, dict(trailers or {}), time.monotonic() + patience_s)
+        task = _Task(self, ref, decide, message, op, author, dict(trailers or {}), patience_s)
         if self.remote is None or local:
             return task.locally()
         return task.on_hub(self.remote)
@@ -244,15 +242,14 @@ class _Task:
         op: str | None,
         author: str | None,
         trailers: dict[str, str],
-        deadline: float,
+        patience_s: float,
     ) -> None:
         self.store, self.ref, self.decide, self.message = store, ref, decide, message
         self.given_op = op
         self.op = op or uuid.uuid4().hex
         self.author = author_line(author)
         self.trailers = trailers
-        self.deadline = deadline
-        self.tries = 0
+        self.pace = Pace(patience_s)
 
     def commit_on(self, tip: str | None) -> str | Refuse | None:
         """Decide on `tip` and write the commit: its id, the refusal, or None when nothing changes."""
@@ -281,14 +278,14 @@ class _Task:
         """Advance the local ref. The first try is optimistic; later ones decide under the lock, so that all get a turn."""
         store = self.store
         while True:
-            if self.tries == 0:
+            if self.pace.tries == 0:
                 found = self._local_try()
             else:
-                with store.refs.lock(max(0.1, self.deadline - time.monotonic())):
+                with store.refs.lock(self.pace.left_s):
                     found = self._local_try()
             if found is not None:
                 return found
-            self.back_off("the local ref")
+            self.pace.back_off(self.ref, str(store.gitdir))
 
     def _local_try(self) -> str | None:
         tip = self.store.refs.get(self.ref)
@@ -299,8 +296,7 @@ class _Task:
             raise Refused(commit, self.ref, tip)
         if commit is None:
             return tip or ""
-        left = max(1.0, self.deadline - time.monotonic())
-        return commit if self.store.refs.cas(self.ref, tip, commit, patience_s=left) else None
+        return commit if self.store.refs.cas(self.ref, tip, commit, patience_s=1 + self.pace.left_s) else None
 
     def on_hub(self, remote: Remote) -> str:
         """Push with a lease on the tip that was decided on."""
@@ -330,7 +326,7 @@ class _Task:
                 return found
             fresh = True
             hub_lock.look()
-            self.back_off(remote.url)
+            self.pace.back_off(self.ref, remote.url)
 
     def _after_loss(self, remote: Remote, tip: str | None, outcome: str, words: str) -> str | None:
         """Fetch what won; the commit when it was ours after all (the answer got lost)."""
@@ -354,20 +350,9 @@ class _Task:
                 where=remote.url,
                 next_step="restore it there, or start a new store",
             )
-        if outcome == "unknown" and time.monotonic() > self.deadline:
+        if outcome == "unknown" and not self.pace.left_s:
             raise HubUnreachable(f"the push failed: {words[-200:]}", where=remote.url)
         return None
-
-    def back_off(self, where: str) -> None:
-        """Full jitter: up to 20 ms, doubled at each loss, at most 1 s."""
-        if time.monotonic() > self.deadline:
-            raise Contention(
-                f"others kept winning {self.ref} over {self.tries + 1} tries; nothing was written",
-                where=where,
-                next_step="try again in a moment",
-            )
-        time.sleep(random.uniform(0, min(1.0, 0.02 * 2**self.tries)))
-        self.tries += 1
 
 
 def author_line(author: str | None) -> str:

@@ -21,7 +21,8 @@ from infer_forge.base.gitstore.model import (
     SyncReport,
 )
 from infer_forge.base.gitstore.objects import TREE_MODE, Objects, join_trailers
-from infer_forge.base.gitstore.remote import TRACKING, HubLock, Remote, tracking
+from infer_forge.base.gitstore.pace import Pace
+from infer_forge.base.gitstore.remote import TRACKING, HubLock, Remote, git_environment, tracking
 from infer_forge.base.gitstore.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -131,9 +132,7 @@ def sync(store: Store, remote: Remote, refs: tuple[str, ...], replay: Replay | N
 
 
 def _sync_one(store: Store, remote: Remote, ref: str, replay: Replay | None, report: SyncReport) -> None:
-    from infer_forge.base.gitstore.store import PATIENCE_S, _Task  # pyright: ignore[reportPrivateUsage]
-
-    pacer = _Task(store, ref, lambda _: None, "", None, None, {}, time.monotonic() + PATIENCE_S)
+    pace = Pace()
     hub_lock = HubLock(remote, ref)
     before = store.refs.get(ref)
     while True:
@@ -150,10 +149,10 @@ def _sync_one(store: Store, remote: Remote, ref: str, replay: Replay | None, rep
                 report.pushed.append(ref)
                 before = mine
                 continue
-            if outcome == "unknown" and time.monotonic() > pacer.deadline:
+            if outcome == "unknown" and not pace.left_s:
                 raise HubUnreachable(f"the push failed: {words[-200:]}", where=remote.url, unknown=True)
             hub_lock.look()
-            pacer.back_off(remote.url)
+            pace.back_off(ref, remote.url)
             continue
         count = _replay_all(store, ref, mine, hub, replay or only_new_files(store), report)
         report.replayed[ref] = count
@@ -301,11 +300,9 @@ def delete(store: Store, ref: str, *, on_hub: bool) -> bool:
 
 def collect_garbage(gitdir: Path, prune_after: str) -> None:
     """Pack loose objects and drop unreachable ones older than `prune_after`."""
-    from infer_forge.base.gitstore.remote import _environment  # pyright: ignore[reportPrivateUsage]
-
     command = ["git", f"--git-dir={gitdir}", "gc", "--quiet", f"--prune={prune_after}"]
     try:
-        done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=git_environment(), capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise MissingPart("the `git` program is not installed", next_step="install git (2.29 or later)") from None
     if done.returncode:
