@@ -134,7 +134,14 @@ class Remote:
             star = pattern.rstrip("*") + "*"
             force = "+" if pattern.startswith(replaceable) else ""
             specs.append(f"{force}{star}:{tracking(star)}")
-        args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-gc", "--no-recurse-submodules"]
+        args = [
+            "fetch",
+            "--no-progress",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-gc",
+            "--no-recurse-submodules",
+        ]
         code, _, err = self.git([*args, "--", self.url, *specs])
         if code == 0:
             return ""

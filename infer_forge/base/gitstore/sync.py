@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infer_forge.base.errors import MissingPart
+from infer_forge.base.errors import InputUnusable, MissingPart
 from infer_forge.base.gitstore.history import is_ancestor, meeting_point, since
 from infer_forge.base.gitstore.model import (
     Changes,
@@ -26,6 +26,7 @@ from infer_forge.base.gitstore.remote import TRACKING, HubLock, Remote, git_envi
 from infer_forge.base.gitstore.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from infer_forge.base.gitstore.refs import Refs
     from infer_forge.base.gitstore.store import Store
 
 Replay = Callable[[Snapshot, Commit], "Changes | Refuse"]
@@ -51,32 +52,42 @@ def _refresh_direct(store: Store, remote: Remote, pattern: str) -> bool:
     if hub is None:
         return False
     refs, objects = hub
-    names = refs.under(pattern) if pattern.endswith("/") else {pattern: tip} if (tip := refs.get(pattern)) else {}
-    for ref, tip in names.items():
-        for _ in range(50):
-            seen = store.refs.get(tracking(ref))
-            if seen == tip:
-                break
-            try:
-                if not remote.copy_from(objects, store.objects, tip):
-                    return False
-            except Exception:  # the hub may repack or prune under our hands; git knows how to wait for that
+    names = list(refs.under(pattern)) if pattern.endswith("/") else [pattern]
+    return all(_follow_direct(store, remote, refs, objects, ref) for ref in names)
+
+
+def _follow_direct(store: Store, remote: Remote, refs: Refs, objects: Objects, ref: str) -> bool:
+    """Bring one tracking ref to the hub's tip. What was seen is read before the hub is, so it can never be the newer one."""
+    for _ in range(50):
+        seen = store.refs.get(tracking(ref))
+        tip = refs.get(ref)
+        if seen == tip:
+            return True
+        free = ref.startswith(store.replaceable or "\0")
+        if tip is None:
+            if free:
+                return True
+            raise rewritten(ref, remote)
+        try:
+            if not remote.copy_from(objects, store.objects, tip):
                 return False
-            if not ref.startswith(store.replaceable or "\0") and not is_ancestor(store.objects, seen, tip):
-                if is_ancestor(store.objects, tip, seen):
-                    break  # another process pushed after we looked at the hub
-                raise rewritten(ref, remote)
-            if store.refs.cas(tracking(ref), seen, tip):
-                break
-    return True
+        except (InputUnusable, OSError):  # the hub may repack or prune under our hands; git knows how to wait for that
+            return False
+        if not free and not is_ancestor(store.objects, seen, tip):
+            raise rewritten(ref, remote)
+        if store.refs.cas(tracking(ref), seen, tip):
+            return True
+    return False
 
 
 def _refresh_by_git(store: Store, remote: Remote, patterns: list[str]) -> None:
+    rejected = 0
     for attempt in range(6):
         words = remote.fetch(patterns, replaceable=store.replaceable or ("\0",))
         if not words:
             return
-        if "non-fast-forward" in words or "would clobber" in words:
+        rejected += "non-fast-forward" in words
+        if rejected == 3:  # once or twice: another process of this store followed the hub past this fetch
             raise rewritten(" ".join(patterns), remote)
         time.sleep(0.02 * 2**attempt)  # another process of this store was fetching the same ref
     raise HubUnreachable("the local copy of the hub's refs cannot be locked", where=str(store.gitdir))
