@@ -1,0 +1,20 @@
+"""Nsight Compute reports -> metrics -> diagnosis -> digest with exactly one next edit.
+
+`digest` reads one report (`.ncu-rep`, `.ncu-repz`, `ncu --csv`, the text details page) and judges its kernels; `compare`
+holds a candidate against a baseline; `plan` says how to collect; `check_log` explains a collection that failed;
+`load` gives the launches and metrics alone; `lint_digest` checks a stored digest.
+"""
+
+from infer_forge.base.lazy import attach
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "digest": "digest",
+        "compare": "compare",
+        "load": "read",
+        "plan": "plan",
+        "check_log": "checklog",
+        "lint_digest": "lint",
+    },
+)

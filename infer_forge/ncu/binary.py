@@ -1,0 +1,244 @@
+"""`.ncu-rep` and `.ncu-repz`: the container by our own reader, the metrics by NVIDIA's `ncu_report` in a subprocess."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base.errors import InputUnusable, MissingPart
+from infer_forge.ncu import dictionary
+from infer_forge.ncu.container import MAGIC, ZSTD, Container, Entry, read_container
+from infer_forge.ncu.model import HotSpot, Launch, NcuReport, RuleResult
+from infer_forge.ncu.names import identity
+from infer_forge.ncu.read import no_kernel, no_launch, to_values
+
+MEMORY_BYTES = 1 << 30
+TIMEOUT_S = 120
+_MAX_UNPACKED = 8 << 30
+_CSV_WAY = "pip install 'infer-forge[ncu]', or export on the machine that has ncu: ncu --import FILE --csv --page raw > FILE.csv"
+
+
+def load_binary(
+    file: Path, head: bytes, pattern: re.Pattern[str] | None, launch: int | None, *, hot: int, cap: int
+) -> NcuReport:
+    """Read the chosen launches of a binary report; see `read.load` for arguments and errors."""
+    with _unpacked(file, head) as plain:
+        try:
+            box = read_container(plain)
+        except InputUnusable as exc:
+            raise InputUnusable(exc.what, where=str(file), next_step=exc.next_step) from None
+        report = NcuReport(str(file), "ncu-rep", session=box.session, in_file=len(box.results))
+        report.names = dict(Counter(e.kernel for e in box.results))
+        _refuse_empty(box, file)
+        for kind, count in box.other_results.items():
+            report.lost.append(f"{count} {kind} results are counted, not read")
+        chosen = _choose(box, pattern, launch, str(file))
+        indices = _within(chosen, cap, report)
+        with _whole(box, plain, report) as readable:
+            answer = ask(readable, indices, hot=hot, where=str(file))
+    _take(answer, report, {e.index: e for e in chosen})
+    return report
+
+
+def _refuse_empty(box: Container, file: Path) -> None:
+    if box.results:
+        return
+    if box.cut:
+        raise InputUnusable(
+            f"is cut before its first whole result ({box.cut})",
+            where=str(file),
+            next_step="copy or collect the report again",
+        )
+    if box.other_results:
+        kinds = ", ".join(f"{c} {k}" for k, c in box.other_results.items())
+        raise InputUnusable(
+            f"holds {kinds} results and no kernel result",
+            where=str(file),
+            next_step="collect with --replay-mode kernel and --graph-profiling node for single kernels",
+        )
+    raise InputUnusable(
+        "holds no result: no kernel was profiled",
+        where=str(file),
+        next_step="infer-forge ncu check-log LOG on the output of ncu",
+    )
+
+
+@contextmanager
+def _unpacked(file: Path, head: bytes) -> Iterator[Path]:
+    """The file as a plain container: zstd content (`.ncu-repz`) is unpacked into a temporary file first."""
+    if not head.startswith(ZSTD):
+        yield file
+        return
+    try:
+        import zstandard
+    except ImportError:
+        raise MissingPart(
+            "the report is compressed and zstandard is not installed",
+            where=str(file),
+            next_step=f"pip install 'infer-forge[zst]', or: zstd -d {file} -o report.ncu-rep",
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="infer-forge-ncu-") as folder:
+        plain = Path(folder) / "report.ncu-rep"
+        try:
+            with open(file, "rb") as source, open(plain, "wb") as target:
+                stream = zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+                while chunk := stream.read(1 << 22):
+                    if target.tell() == 0 and not chunk.startswith(MAGIC):
+                        raise InputUnusable("is zstd data, but no Nsight Compute report", where=str(file))
+                    target.write(chunk)
+                    if target.tell() > _MAX_UNPACKED:
+                        raise InputUnusable("unpacks to more than 8 GiB", where=str(file))
+        except zstandard.ZstdError as exc:
+            raise InputUnusable(f"is damaged zstd data ({exc})", where=str(file)) from None
+        yield plain
+
+
+@contextmanager
+def _whole(box: Container, plain: Path, report: NcuReport) -> Iterator[Path]:
+    """The file itself, or, when its end is cut, a copy of its whole blocks (`ncu_report` reads a cut file as empty)."""
+    if not box.cut:
+        yield plain
+        return
+    report.lost.append(f"the file is cut: {box.cut}; {len(box.results)} whole results before it were read")
+    with tempfile.TemporaryDirectory(prefix="infer-forge-ncu-") as folder:
+        copy = Path(folder) / "whole.ncu-rep"
+        with open(plain, "rb") as source, open(copy, "wb") as target:
+            left = box.whole_bytes
+            while left and (chunk := source.read(min(left, 1 << 22))):
+                target.write(chunk)
+                left -= len(chunk)
+        yield copy
+
+
+def _choose(box: Container, pattern: re.Pattern[str] | None, launch: int | None, where: str) -> list[Entry]:
+    if launch is not None and not 0 <= launch < len(box.results):
+        raise no_launch(launch, len(box.results), where)
+    entries = [e for e in box.results if launch is None or e.index == launch]
+    entries = [e for e in entries if pattern is None or pattern.search(e.kernel) or pattern.search(e.demangled)]
+    if not entries:
+        raise no_kernel(pattern, dict(Counter(e.kernel for e in box.results)), where)
+    return entries
+
+
+def _within(entries: list[Entry], cap: int, report: NcuReport) -> list[int]:
+    """At most `cap` launches: kernels by their total time, round robin over their launches, so that each is seen."""
+    if len(entries) <= cap:
+        return [e.index for e in entries]
+    by_kernel: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_kernel.setdefault(identity(entry.kernel, entry.demangled), []).append(entry)
+    queues = sorted(by_kernel.values(), key=lambda q: -sum(e.duration_ns or 0 for e in q))
+    taken: list[int] = []
+    depth = 0
+    while len(taken) < cap:
+        layer = [q[depth].index for q in queues if depth < len(q)]
+        if not layer:
+            break
+        taken += layer[: cap - len(taken)]
+        depth += 1
+    report.capped = (
+        f"{len(taken)} of {len(entries)} launches were read (cap), the kernels with the most time first; "
+        "choose with --kernel or --launch"
+    )
+    return sorted(taken)
+
+
+def ask(path: Path, indices: list[int], *, hot: int, where: str, memory_bytes: int = MEMORY_BYTES) -> dict[str, Any]:
+    """One question to the subprocess that holds `ncu_report`.
+
+    Raises:
+        MissingPart: the extra `ncu` is not installed.
+        InputUnusable: the library failed on the file or took too long.
+    """
+    names, pattern = dictionary.wanted()
+    request: dict[str, Any] = {
+        "path": str(path.resolve()),
+        "wanted": names,
+        "pattern": pattern,
+        "indices": indices,
+        "max_actions": len(indices),
+        "memory_bytes": memory_bytes,
+        "hot": hot,
+        "sys_path": search_path(),
+    }
+    script = Path(__file__).with_name("worker.py")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(script)],
+            input=json.dumps(request).encode(),
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InputUnusable(
+            f"ncu_report did not answer within {TIMEOUT_S} s",
+            where=where,
+            next_step="choose fewer launches with --kernel or --launch",
+        ) from None
+    if "missing" in (answer := _parsed(done, where)):
+        raise MissingPart(
+            "reading metrics of a .ncu-rep needs NVIDIA's ncu-report (extra `ncu`), which is not installed",
+            where=where,
+            next_step=_CSV_WAY,
+        )
+    if "error" in answer:
+        raise InputUnusable(f"ncu_report cannot read it ({answer['error']})", where=where, next_step=_CSV_WAY)
+    return answer
+
+
+def search_path() -> list[str]:
+    """Where the subprocess looks for `ncu_report`: where this process would."""
+    return [p for p in sys.path if p]
+
+
+def _parsed(done: subprocess.CompletedProcess[bytes], where: str) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+        raise InputUnusable(
+            f"ncu_report died on it (exit {done.returncode}) {last[0][:200]}".strip(),
+            where=where,
+            next_step="export it with ncu --import FILE --csv --page raw and digest the CSV",
+        ) from None
+    return answer
+
+
+def _take(answer: dict[str, Any], report: NcuReport, entries: dict[int, Entry]) -> None:
+    """The worker's answer into the report."""
+    for item in answer["actions"]:
+        entry = entries.get(item["index"])
+        launch = Launch(
+            index=item["index"],
+            kernel=item["kernel"],
+            demangled=item["demangled"] or item["kernel"],
+            grid=entry.grid if entry else None,
+            block=entry.block if entry else None,
+            workload=item["workload"],
+            values=to_values(item["values"]),
+            breakdown=item["breakdown"],
+            rules=[RuleResult(**rule) for rule in item["rules"]],
+            hot=[HotSpot(**spot) for spot in item["hot"]],
+            sections=item["sections"],
+        )
+        if entry and entry.kernel and entry.kernel != launch.kernel:
+            launch.lost.append(f"the container names this launch {entry.kernel}")
+        report.launches.append(launch)
+    for index, why in answer["failed"]:
+        report.lost.append(f"launch {index} could not be read: {why}")
+    report.capped = answer["capped"] or report.capped
+    if not report.launches:
+        raise InputUnusable(
+            f"no launch could be read ({report.capped or '; '.join(report.lost) or 'ncu_report sees none'})",
+            where=report.path,
+            next_step=_CSV_WAY,
+        )
