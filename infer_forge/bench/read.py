@@ -43,10 +43,12 @@ _READERS: tuple[tuple[str, Callable[[Document], bool], Reader], ...] = (
 TOOLS = (*(name for name, _, _ in _READERS), read_aiperf.GENAI_PERF)
 """Names for `--tool`."""
 
+_LISTED = "`infer-forge bench import --help` lists the tools that are read"
+
 # What else lies beside results: (keys that give it away, what it is, what to do).
 _STRANGERS: tuple[tuple[set[str], str, str], ...] = (
     ({"framework", "case", "rep"}, "metadata of a driver script (no measurement in it)", "give the result file it belongs to"),
-    ({"total_requests_sent", "system_output_throughput"}, "the result of a concurrency benchmark of its own, which no reader knows", "run one of the tools that `infer-forge bench import --help` lists"),
+    ({"total_requests_sent", "system_output_throughput"}, "the result of a concurrency benchmark of its own, which no reader knows", _LISTED),
     ({"engine", "world_info", "request_info"}, "a trtllm-bench report", "use TensorRT-LLM's benchmark_serving against a server"),
     ({"traceEvents"}, "a profiler trace", "infer-forge triage FILE"),
     ({"architectures", "model_type"}, "a model config", "give a result file"),
@@ -152,7 +154,7 @@ def _find(document: Document, tool: str, where: str) -> tuple[str, Reader]:
     raise InputUnusable(
         f"is JSON, but not a result of a known tool (keys: {shown})",
         where=where,
-        next_step="`infer-forge bench import --help` lists the tools that are read",
+        next_step=_LISTED,
     )
 
 
