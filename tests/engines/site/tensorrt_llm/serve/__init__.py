@@ -1,0 +1,1 @@
+"""The fake `tensorrt_llm` package."""
