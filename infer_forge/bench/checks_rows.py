@@ -1,3 +1,4 @@
+# ruff: noqa: ARG001  (every check has the same signature)
 """The checks that a condition on two fields cannot say. Each looks at one row; `SINGLE` has them by name.
 
 A check gives the evidence as one sentence, or None where the rule does not fire (or cannot be judged: what is unknown

@@ -48,7 +48,7 @@ _LISTED = "`infer-forge bench import --help` lists the tools that are read"
 # What else lies beside results: (keys that give it away, what it is, what to do).
 _STRANGERS: tuple[tuple[set[str], str, str], ...] = (
     ({"framework", "case", "rep"}, "metadata of a driver script (no measurement in it)", "give the result file it belongs to"),
-    ({"total_requests_sent", "system_output_throughput"}, "the result of a concurrency benchmark of its own, which no reader knows", _LISTED),
+    ({"total_requests_sent", "system_output_throughput"}, "the result of a concurrency benchmark of its own, unknown here", _LISTED),
     ({"engine", "world_info", "request_info"}, "a trtllm-bench report", "use TensorRT-LLM's benchmark_serving against a server"),
     ({"traceEvents"}, "a profiler trace", "infer-forge triage FILE"),
     ({"architectures", "model_type"}, "a model config", "give a result file"),

@@ -101,6 +101,8 @@ def server_info(s: rc.Fields, row: Row) -> None:
     i.tokenizer = s.text("tokenizer_path")
     i.dtype = s.text("dtype")
     i.quantization = s.text("quantization")
+    if i.quantization is None and "quantization" in s.document and s.document["quantization"] is None:
+        i.quantization = "none"  # the server's own word: an explicit null in its settings
     i.tensor_parallel = s.count("tp_size")
     i.pipeline_parallel = s.count("pp_size")
     i.data_parallel = s.count("dp_size")
