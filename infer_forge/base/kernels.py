@@ -16,25 +16,21 @@ from infer_forge.base.resources import load_yaml
 RULES = "references/kernel_classes.yaml"
 PEAKS = "references/gpu_peaks.yaml"
 _CACHE = 1 << 17
+_SEEN, _SEEN_FULL = 256, 640
+"""Characters that the rules look at: what a kernel is stands at the front, tuning parameters behind."""
 
 _WRAPPERS = frozenset(
-    [
-        "cutlass::device_kernel",
-        "cutlass::kernel",
-        "cutlass::kernel2",
-        "device_kernel",
-        "ck_tile::kentry",
-        "ck_tile::kentry2",
-        "ck::kernel_wrapper",
-        "flash::enable_sm90_or_later",
-        "flash::enable_sm90",
-        "flash::enable_sm80_to_sm89",
-        "enable_sm90_or_later",
-        "enable_sm100",
-        "cutlass::enable_sm90_or_later",
-        "kentry",
-        "cute::kernel",
-    ]
+    (
+        *(
+            "cutlass::device_kernel",
+            "cutlass::kernel",
+            "cutlass::kernel2",
+            "cutlass__5x_cudnn::kernel",
+            "device_kernel",
+        ),
+        *("ck_tile::kentry", "ck_tile::kentry2", "kentry", "flash::enable_sm90_or_later", "flash::enable_sm90"),
+        *("flash::enable_sm80_to_sm89", "enable_sm90_or_later", "enable_sm100", "cutlass::enable_sm90_or_later"),
+    )
 )
 _NUMBER_TYPES = re.compile(
     r"cutlass::(?:bfloat16_t|half_t|tfloat32_t|float_e\w+|nv_float\w+|integer_subbyte<[^<>]*>)|(?:c10::)(?:bfloat16|half|float8_\w+)"
@@ -124,6 +120,24 @@ def _identifiers(mangled: str, start: int) -> tuple[list[str], int]:
     return found, at
 
 
+_SKIPPED = re.compile(r"L[a-z]?n?\d*E?|S[tabsiod](?=[^_])|S[0-9A-Z]*_|T\d*_|DF\d+b?_?|D[a-z]|.", re.DOTALL)
+
+
+def _inner_names(mangled: str, at: int) -> list[str]:
+    """Qualified names that occur among the template arguments of a mangled name, at most 24."""
+    found: list[str] = []
+    while at < len(mangled) and len(found) < 24:
+        if mangled[at].isdigit():
+            parts, after = _identifiers(mangled, at)
+            if parts:
+                found.append("::".join(parts))
+                at = after
+                continue
+        skipped = _SKIPPED.match(mangled, at)
+        at = skipped.end() if skipped else at + 1
+    return found
+
+
 def demangle(name: str) -> str:
     """The qualified name of an Itanium-mangled symbol with its inner names as template arguments; other names unchanged.
 
@@ -138,18 +152,9 @@ def demangle(name: str) -> str:
     if not head:
         return name
     head = [part for part in head if not part.startswith("_GLOBAL__N")]
-    inner: list[str] = []
-    if end < len(name) and name[end] == "I":
-        at = end + 1
-        while at < len(name) and len(inner) < 24:
-            if name[at].isdigit() and name[at - 1] not in "LijlmbT_xyS":
-                parts, after = _identifiers(name, at)
-                if parts:
-                    inner.append("::".join(parts))
-                    at = after
-                    continue
-            at += 1
-    return "::".join(head) + (f"<{', '.join(inner)}>" if end < len(name) and name[end] == "I" else "")
+    has_arguments = end < len(name) and name[end] == "I"
+    inner = _inner_names(name, end + 1) if has_arguments else []
+    return "::".join(head) + (f"<{', '.join(inner)}>" if has_arguments else "")
 
 
 def _plain(name: str) -> str:
@@ -158,9 +163,8 @@ def _plain(name: str) -> str:
     text = _cut_parameters(text)
     if text.startswith("void "):
         text = text[5:]
-    if text.startswith("std::enable_if<") and "::type " in text:
-        text = text[text.rfind("::type ", 0, text.find("(") if "(" not in text[:15] and "(" in text else None) + 7 :]
-        return text
+    if text.startswith("std::enable_if<") and ">::type " in text:
+        return text.partition(">::type ")[2]
     head = text.split("<", 1)[0]
     if " " in head and "->" not in text[: len(head) + 2] and not head.startswith(("Memcpy", "Memset")):
         text = text[head.rfind(" ") + 1 :]
@@ -200,10 +204,8 @@ def _own(text: str) -> str:
 def subject(name: str) -> Subject:
     """What the rules look at for a kernel name."""
     text = _plain(name)
-    own = _CUTE.sub("", _own(text)).lower() or name.lower()
-    full = _NUMBER_TYPES.sub("", text.lower())
-    if len(full) > 1200:
-        full = full[:1200]
+    own = _CUTE.sub("", _own(text)[:_SEEN]).lower() or name[:_SEEN].lower()
+    full = _NUMBER_TYPES.sub("", text[:_SEEN_FULL].lower()) if "<" in text else own
     return Subject(own, full, own if _INDUCTOR.match(own) else "")
 
 
@@ -242,15 +244,37 @@ def _matches(rule: Rule, text: str) -> bool:
     return not any(word in text for word in rule.refuse)
 
 
+@cache
+def _by_field() -> tuple[tuple[tuple[int, Rule], ...], ...]:
+    numbered = tuple(enumerate(rules()))
+    return tuple(tuple(pair for pair in numbered if pair[1].field == field) for field in range(3))
+
+
+@lru_cache(maxsize=_CACHE)
+def _first_by_own(own: str) -> int:
+    """Number of the first rule that the own name satisfies; names with thousands of template variants share it."""
+    return _first(0, own, len(rules()))
+
+
+def _first(field: int, text: str, below: int) -> int:
+    """Number of the first rule on `field` that `text` satisfies, or `below` when none stands before it."""
+    for number, rule in _by_field()[field]:
+        if number >= below:
+            break
+        if _matches(rule, text):
+            return number
+    return below
+
+
 @lru_cache(maxsize=_CACHE)
 def rule_for(name: str) -> Rule | None:
     """The rule that decides a name's category, or None when none matches: `rule_for(name).why` is the reason."""
     texts = subject(name)
-    for rule in rules():
-        text = texts[rule.field]
-        if text and _matches(rule, text):
-            return rule
-    return None
+    best = _first_by_own(texts.own)
+    best = _first(1, texts.full, best)
+    if texts.inductor:
+        best = _first(2, texts.inductor, best)
+    return rules()[best] if best < len(rules()) else None
 
 
 @lru_cache(maxsize=_CACHE)
@@ -263,7 +287,7 @@ def classify(name: str) -> str:
 # --- readable names -------------------------------------------------------------------------------------------------
 
 _FUNCTORS = re.compile(
-    r"(\w*(?:copy_kernel_cuda|_kernel_cuda|_kernel_impl|CUDAKernelImpl|Functor\w*|Ops?)|CUDAFunctor\w*|\w+_kernel)(?=[<(>,:&]|$)"
+    r"(\w*(?:copy_kernel_cuda|_kernel_cuda|_kernel_impl|CUDAKernelImpl|Functor\w*|Ops?|_functor)|CUDAFunctor\w*|\w+_kernel)(?=[<(>,:&]|$)"
 )
 _TORCH_GENERIC = re.compile(r"elementwise|reduce_kernel|multi_tensor_apply|index_kernel|scatter_gather")
 _NOT_FUNCTORS = frozenset(
@@ -325,7 +349,8 @@ def family(name: str) -> str:
 
 
 def _key(text: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", text.lower())
+    """Words of a device name, so that L4 is not found in L40 nor A10 in A10G."""
+    return f" {' '.join(re.findall(r'[a-z0-9]+', text.lower()))} "
 
 
 @cache
@@ -344,7 +369,7 @@ def _peaks_table() -> tuple[tuple[GpuPeaks, tuple[str, ...]], ...]:
             cast("dict[str, float | None]", row["dense_tflops"]),
             row["source"],
         )
-        rows.append((peaks, tuple(key for key in (_key(text) for text in names) if key)))
+        rows.append((peaks, tuple(key for key in (_key(text) for text in names) if key.strip())))
     return tuple(rows)
 
 
