@@ -1,0 +1,108 @@
+"""Wiring of the MCP server: which tools are on, instructions, transports."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp.server import MCPServer
+
+from infer_forge import __version__
+from infer_forge.base.errors import UsageFault
+from infer_forge_mcp import tools as tool_modules
+from infer_forge_mcp.toolkit import MARK, TOOLSETS, ToolSpec, build
+
+INSTRUCTIONS = """infer-forge turns traces, Nsight Compute reports, crash logs and benchmark results into evidence.
+Start with triage_trace for a torch-profiler trace, digest_ncu_report for a kernel report, triage_crash for logs,
+check_results and decide_gap for benchmark results, check_command before a command on a shared GPU host, search_journal
+before trying an idea, read_next_step inside a campaign. Tables are columns and rows; null means unknown, never zero;
+an answer over the size limit names an artifact file with the whole of it. Work over 15 s becomes a job: read_job,
+cancel_job. Every answer ends with next_step. The command line `infer-forge` does the same."""
+
+
+def found_tools() -> dict[str, tuple[ToolSpec, Callable[..., Any]]]:
+    """Every decorated function of the tool modules, by name."""
+    found: dict[str, tuple[ToolSpec, Callable[..., Any]]] = {}
+    for info in pkgutil.iter_modules(tool_modules.__path__):
+        module = importlib.import_module(f"{tool_modules.__name__}.{info.name}")
+        for value in list(vars(module).values()):
+            spec = getattr(value, MARK, None)
+            if isinstance(spec, ToolSpec) and value.__module__ == module.__name__:
+                found[value.__name__] = (spec, value)
+    return found
+
+
+def chosen(toolsets: Iterable[str] = (), *, read_only: bool = False) -> dict[str, Callable[..., Any]]:
+    """The functions that a choice of toolsets turns on: the defaults, the core ones, and every tool of the sets named.
+
+    Args:
+        toolsets: names of `TOOLSETS`, or `all`.
+        read_only: leave out everything that changes something; wins over the sets.
+
+    Raises:
+        UsageFault: a name is no toolset.
+    """
+    names = {n.strip() for n in toolsets if n.strip()}
+    unknown = names - {*TOOLSETS, "all", "default"}
+    if unknown:
+        raise UsageFault(
+            f"no such toolset: {', '.join(sorted(unknown))}", next_step=f"use {', '.join(TOOLSETS)} or all"
+        )
+
+    def on(spec: ToolSpec) -> bool:
+        wanted = spec.default or spec.toolset == "core" or spec.toolset in names or "all" in names
+        return wanted and (bool(spec.annotations.read_only_hint) or not read_only)
+
+    return {name: function for name, (spec, function) in found_tools().items() if on(spec)}
+
+
+@asynccontextmanager
+async def _quiet_stdout(_: MCPServer) -> AsyncGenerator[None]:
+    """While stdio is the wire, a stray print() goes to stderr; the transport has taken its own handle by then."""
+    kept, sys.stdout = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout = kept
+
+
+def make_server(toolsets: Iterable[str] = (), *, read_only: bool = False, stdio: bool = False) -> MCPServer:
+    """A server with the chosen tools, and the resources of the rooms whose tools are on.
+
+    `stdio` says that standard output is the wire, so that prints must be kept off it.
+    """
+    functions = chosen(toolsets, read_only=read_only)
+    server = MCPServer(
+        "infer-forge",
+        title="infer-forge",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        tools=[build(f) for f in functions.values()],
+        log_level="WARNING",
+        lifespan=_quiet_stdout if stdio else None,
+    )
+    for module_name in {f.__module__ for f in functions.values()}:
+        register = getattr(sys.modules[module_name], "register", None)
+        if register is not None:
+            register(server)
+    return server
+
+
+def serve(toolsets: Iterable[str] = (), *, read_only: bool = False, http: str | None = None) -> None:
+    """Serve over stdio, or over streamable HTTP at HOST:PORT until stopped.
+
+    Raises:
+        UsageFault: the HTTP address is not HOST:PORT.
+    """
+    server = make_server(toolsets, read_only=read_only, stdio=http is None)
+    if http is None:
+        server.run("stdio")
+        return
+    host, _, port = http.rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageFault(f"{http!r} is no HOST:PORT", next_step="for example --http 127.0.0.1:8765")
+    server.run("streamable-http", host=host, port=int(port))

@@ -1,0 +1,209 @@
+"""How a tool of the server is written.
+
+    from infer_forge_mcp.toolkit import tool, run_command
+
+    @tool(toolset="ncu", default=True, read_only=True)
+    def digest_ncu_report(report: Annotated[str, Field(description="Path of ...")]) -> Answer:
+        \"\"\"Use it when ... (at most 400 characters; the first sentence says when to use it).\"\"\"
+        return run_command(["ncu", "digest", report])          # long or heavy work: a job of the same command line
+        # or, for quick work in this process:  from infer_forge.ncu import digest; return digest(...)  -> a Report
+
+A tool returns a `Report`, the JSON dictionary of one, or a `ForgeResult`. Import the library inside the function. Raise a
+`ForgeError` (or let the library raise it): the model gets its cause and next step. Write defaults and ranges into the
+parameter descriptions, since Codex drops them from the schema.
+
+Hints: `read_only` tools change nothing; `destructive` ones remove or overwrite; `idempotent` ones may be repeated;
+`open_world` ones reach beyond this machine's infer-forge state and the files named. Codex runs a tool unasked only when
+it is read-only, or neither destructive nor open-world.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools.base import Tool
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+
+from infer_forge.base import jobs, jsonio
+from infer_forge.base.errors import ForgeError, InputUnusable
+from infer_forge.base.records import Report
+from infer_forge_mcp.results import ForgeResult, capped
+
+TOOLSETS = ("profile", "ncu", "crash", "bench", "guard", "nodes", "journal", "tasks", "campaign")
+JOB_WAIT_S = 15.0  # a tool answers in under 20 s; what is not done by then goes on as a job
+MARK = "__forge_tool__"
+Answer: TypeAlias = Report | ForgeResult | dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """What the decorator recorded: toolset, whether it is among the defaults, the hints, paging."""
+
+    toolset: str
+    default: bool
+    annotations: ToolAnnotations
+    paged: str | None
+
+
+def tool(
+    *,
+    toolset: str,
+    read_only: bool,
+    default: bool = False,
+    destructive: bool = False,
+    idempotent: bool = True,
+    open_world: bool = False,
+    paged: str | None = None,
+) -> Callable[[F], F]:
+    """Mark a function as a tool of the server; its docstring is the description.
+
+    Args:
+        toolset: one of `TOOLSETS`, or `core` (always on).
+        paged: the table that the function's `limit` and `cursor` parameters page through; the cap does the paging.
+    """
+
+    def mark(function: F) -> F:
+        hints = ToolAnnotations(
+            title=function.__name__.replace("_", " ").capitalize(),
+            read_only_hint=read_only,
+            destructive_hint=destructive,
+            idempotent_hint=idempotent,
+            open_world_hint=open_world,
+        )
+        setattr(function, MARK, ToolSpec(toolset, default, hints, paged))
+        return function
+
+    return mark
+
+
+def run_command(argv: list[str], *, wait_s: float = JOB_WAIT_S) -> dict[str, Any]:
+    """Run `infer-forge ARGV --format json` as a job, wait a while, and give its JSON, or the running job.
+
+    Raises:
+        ForgeError: the command failed; the message is the command's own.
+    """
+    job = jobs.wait(jobs.start([*argv, "--format", "json"]).id, wait_s)
+    return job_answer(job)
+
+
+def job_answer(job: jobs.Job) -> dict[str, Any]:
+    """The JSON that a finished job printed; for a running one, its state and how to go on.
+
+    Raises:
+        ForgeError: the job failed, was cancelled or lost.
+    """
+    if job.state == jobs.DONE:
+        if not job.result:
+            raise ForgeError("the command gave no answer", where=f"job {job.id}")
+        return jsonio.read_json(job.result)
+    state = {"id": job.id, "state": job.state, "progress": job.progress}
+    if job.state == jobs.RUNNING:
+        step = f'call read_job with job_id "{job.id}"'
+        return {"kind": "job", "summary": [f"still running as job {job.id}"], "job": state, "next_step": step}
+    raise ForgeError((job.error or f"the work ended as {job.state}").removeprefix("infer-forge: "))
+
+
+class ForgeTool(Tool):
+    """A tool that refuses unknown arguments and tells bad ones in one line."""
+
+    async def run(self, arguments: dict[str, Any], context: Any, convert_result: bool = False) -> Any:
+        """Check the argument names, then run; see the base class."""
+        known = self.parameters.get("properties", {})
+        unknown = sorted(set(arguments) - set(known))
+        if unknown:
+            raise ToolError(
+                f"unknown argument: {', '.join(unknown)}. next: use only {', '.join(known) or 'no arguments'}"
+            )
+        try:
+            self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as exc:
+            raise ToolError(_plain_errors(exc)) from None
+        return await super().run(arguments, context, convert_result=convert_result)
+
+
+def _plain_errors(exc: ValidationError) -> str:
+    """Pydantic's complaints without its links: one clause an argument."""
+    parts = [f"{'.'.join(map(str, e['loc'])) or 'arguments'}: {e['msg']}" for e in exc.errors(include_url=False)]
+    return f"wrong arguments: {'; '.join(parts[:4])}. next: mend them and call again"
+
+
+def build(function: Callable[..., Any]) -> ForgeTool:
+    """Make the server's tool object out of a decorated function."""
+    spec: ToolSpec = getattr(function, MARK)
+    signature = inspect.signature(function, eval_str=True)
+    annotated: Any = Annotated[CallToolResult, ForgeResult]
+
+    def convert(answer: Answer, arguments: dict[str, Any]) -> CallToolResult:
+        return _wire(answer, spec, arguments)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call_async(**kwargs: Any) -> CallToolResult:
+            try:
+                return convert(await function(**kwargs), kwargs)
+            except ForgeError as exc:
+                raise ToolError(_one_line(exc)) from exc
+
+        call: Any = call_async
+    else:
+
+        @functools.wraps(function)
+        def call_sync(**kwargs: Any) -> CallToolResult:
+            try:
+                return convert(function(**kwargs), kwargs)
+            except ForgeError as exc:
+                raise ToolError(_one_line(exc)) from exc
+
+        call = call_sync
+    call.__signature__ = signature.replace(return_annotation=annotated)
+    call.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()} | {"return": annotated}
+    description = " ".join((function.__doc__ or "").split())
+    made = ForgeTool.from_function(
+        call, description=description, title=spec.annotations.title, annotations=spec.annotations
+    )
+    made.parameters = _slim(made.parameters) | {"additionalProperties": False}
+    made.fn_metadata.output_schema = _slim(
+        made.fn_metadata.output_schema or {}, drop=("title", "description", "default")
+    )
+    return made  # pyright: ignore[reportReturnType]
+
+
+def _slim(schema: Any, drop: tuple[str, ...] = ("title",)) -> Any:
+    """A JSON schema without what repeats names: definitions are read by models, and every byte is paid at each turn."""
+    if isinstance(schema, list):
+        return [_slim(item, drop) for item in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("dict[str, Any]", schema)
+    return {k: _slim(v, drop) for k, v in fields.items() if k not in drop or isinstance(v, dict)}
+
+
+def _one_line(exc: ForgeError) -> str:
+    return str(exc).replace("\n", ". ")
+
+
+def _wire(answer: Answer, spec: ToolSpec, arguments: dict[str, Any]) -> CallToolResult:
+    """The answer as structured content, with the same compact JSON as text for clients of before 2025-06-18."""
+    if isinstance(answer, ForgeResult):
+        result = answer
+    else:
+        data: dict[str, Any] = jsonio.loads(jsonio.dumps(answer.to_json())) if isinstance(answer, Report) else answer
+        job = data.pop("job", None) if data.get("kind") == "job" else None
+        cursor = arguments.get("cursor")
+        if cursor is not None and not str(cursor).isdigit():
+            raise InputUnusable(
+                f"cursor {cursor!r} is none of this tool's", next_step="pass the next_cursor of the last answer"
+            )
+        result = capped(data, paged=spec.paged, limit=arguments.get("limit"), cursor=cursor)
+        result.job = job
+    content = result.model_dump(mode="json", exclude_none=True, exclude_defaults=True) | {"kind": result.kind}
+    text = jsonio.dumps(content).decode()
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=content)

@@ -1,0 +1,1 @@
+"""Tools, one module a room; `server.py` finds every function decorated with `toolkit.tool`."""
