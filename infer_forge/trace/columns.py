@@ -94,6 +94,11 @@ class Columns:
             raise TypeError(f"{cls.__name__} has no column {sorted(columns)}")
         return cls(**made)
 
+    @classmethod
+    def joined(cls: type[C], tables: list[C]) -> C:
+        """Several tables below one another."""
+        return cls(**{k: np.concatenate([getattr(t, k) for t in tables]) for k in cls.schema()})
+
     def take(self: C, picks: Picks) -> C:
         """The rows of a mask or of row numbers, as a new table."""
         return type(self)(**{f.name: getattr(self, f.name)[picks] for f in fields(self)})  # pyright: ignore[reportArgumentType]

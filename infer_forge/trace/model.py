@@ -114,6 +114,8 @@ class Coverage:
     """Decoded only after a repair (control character, stray backslash, bare inf or NaN, missing value)."""
     events_lost: int = 0
     """Could not be decoded; at least this many."""
+    device_events_lost: int = 0
+    """Of `events_lost`: those whose bytes show that they were device work (at least)."""
     bytes_lost: int = 0
     losses: list[Loss] = field(default_factory=list[Loss])
     """The first 50 losses, with their offsets."""
@@ -244,6 +246,10 @@ class Trace:
         if self._events is None:
             self._events = self.load_events() if self.load_events else EventLayer(Ops.empty(), Frames.empty(), [])
         return self._events
+
+    def set_events(self, layer: EventLayer) -> None:
+        """Give the `.ev` layer that was just read."""
+        self._events = layer
 
     @property
     def ops(self) -> Ops:

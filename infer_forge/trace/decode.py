@@ -1,0 +1,226 @@
+"""Bytes of events -> decoded events: whole blocks at once, single events where a block is damaged, repair where an event is.
+
+Chrome trace event format (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU) as kineto writes it.
+Known damage: control characters (pytorch#136180), stray backslashes (pytorch#98432), `"Process Group Description": ,`
+(pytorch#172353), bare inf and NaN, invalid UTF-8.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from infer_forge.trace.model import Coverage, Loss
+
+NO_RAW = msgspec.Raw()
+MAX_LOSSES = 50
+"""Losses that are listed one by one; further ones are only counted."""
+
+
+class Event(msgspec.Struct, gc=False):
+    """One trace event, times as floats in microseconds; args stay bytes until somebody needs them."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: float = math.nan
+    dur: float = math.nan
+    id: Any = None
+    args: msgspec.Raw = NO_RAW
+
+
+class ExactEvent(msgspec.Struct, gc=False):
+    """The same with the digits of `ts` kept: epoch microseconds with decimals do not fit a float64."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = NO_RAW
+    dur: float = math.nan
+    id: Any = None
+    args: msgspec.Raw = NO_RAW
+
+
+class _LooseEvent(msgspec.Struct, gc=False):
+    """Any type anywhere: for events that the strict form refuses (text or null times)."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    args: msgspec.Raw = NO_RAW
+
+
+_MANY: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(list[Event])
+_MANY_EXACT: msgspec.json.Decoder[list[ExactEvent]] = msgspec.json.Decoder(list[ExactEvent])
+_ONE: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_ONE_EXACT: msgspec.json.Decoder[ExactEvent] = msgspec.json.Decoder(ExactEvent)
+_ONE_LOOSE: msgspec.json.Decoder[_LooseEvent] = msgspec.json.Decoder(_LooseEvent)
+_WALK = json.JSONDecoder(strict=False)
+
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_STRAY = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_PAIRS = re.compile(rb"\\\\")
+_BARE = re.compile(rb"(?<=[:\[,\s])(-?(?:inf(?:inity)?|nan)|-?\d+(?:\.\d+)?[eE]\+?\d{3,})(?=\s*[,\]}])", re.IGNORECASE)
+_MISSING = re.compile(rb"(:\s*)(?=[,}])")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+
+
+def repaired(piece: bytes) -> bytes:
+    """An event's text with the known faults of writers mended: strings cleaned, bare and missing values made null."""
+
+    def string(found: re.Match[bytes]) -> bytes:
+        text = _CONTROL.sub(b"?", found[0])
+        if b"\\" in text:
+            parts = _PAIRS.split(text)
+            text = b"\\\\".join(_STRAY.sub(rb"\\\\", part) for part in parts)
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            text = text.decode("utf-8", "replace").encode()
+        return text
+
+    out: list[bytes] = []
+    at = 0
+    for found in _STRING.finditer(piece):
+        out += [_plain(piece[at : found.start()]), string(found)]
+        at = found.end()
+    out.append(_plain(piece[at:]))
+    return b"".join(out)
+
+
+def _plain(text: bytes) -> bytes:
+    """What stands between strings: a value may be bare (inf) or missing there. Values that end a gap are seen as a colon at its end."""
+    return _MISSING.sub(rb"\1null", _BARE.sub(b"null", text))
+
+
+class Decoder:
+    """Decodes blocks and keeps count of what could not be decoded."""
+
+    def __init__(self, coverage: Coverage, separator: bytes) -> None:
+        self.coverage = coverage
+        self.separator = separator
+        self.exact = False
+        """Keep the digits of ts (`ExactEvent`)."""
+
+    def block(self, parts: tuple[bytes | memoryview, ...], offset: int) -> tuple[list[Any], bool]:
+        """Events of a piece of the array (without its brackets), and whether all are of the strict form.
+
+        Args:
+            parts: bytes that joined are whole events, comma separated, without a comma at the ends.
+            offset: of the first byte in the uncompressed stream, for the losses.
+        """
+        try:
+            whole = b"".join((b"[", *parts, b"]"))
+            events: list[Any] = _MANY_EXACT.decode(whole) if self.exact else _MANY.decode(whole)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return list(self._salvage(b"".join(parts), offset)), False
+        return events, True
+
+    def lost(self, offset: int, piece: bytes, reason: str, events: int = 1) -> None:
+        """Count a loss; a device event among it is named in the reason."""
+        self.coverage.events_lost += events
+        self.coverage.bytes_lost += len(piece)
+        if _DEVICE.search(piece):
+            self.coverage.device_events_lost += events
+            reason += " (device work)"
+        if len(self.coverage.losses) < MAX_LOSSES:
+            self.coverage.losses.append(Loss(offset, len(piece), reason))
+
+    def one(self, piece: bytes) -> Any:
+        """One event from its exact text, or None."""
+        decoders: tuple[Any, Any] = (_ONE_EXACT if self.exact else _ONE, _ONE_LOOSE)
+        for decoder in decoders:
+            try:
+                return decoder.decode(piece)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                continue
+        return None
+
+    def _salvage(self, data: bytes, offset: int) -> Iterator[Any]:
+        for start, end in pieces(data, self.separator):
+            yield from self._piece(data[start:end], offset + start)
+
+    def _piece(self, piece: bytes, offset: int) -> Iterator[Any]:
+        core = piece.strip(b" \t\r\n,")
+        if not core:
+            return
+        event = self.one(core)
+        if event is not None:
+            yield event
+            return
+        event = self.one(repaired(core))
+        if event is not None:
+            self.coverage.events_repaired += 1
+            yield event
+            return
+        yield from self._walk(piece, offset)
+
+    def _walk(self, piece: bytes, offset: int) -> Iterator[Any]:
+        """Objects one after another: some writers put `name` first, so that a piece holds several events."""
+        text = piece.decode("latin-1")  # one character a byte, so that positions agree
+        at = 0
+        while at < len(piece):
+            start = piece.find(b"{", at)
+            if start < 0:
+                break
+            try:
+                _, end = _WALK.raw_decode(text, start)
+            except (ValueError, RecursionError):
+                self.lost(offset + start, piece[start:], "no valid event")
+                return
+            event = self.one(piece[start:end])
+            if event is None:
+                event = self.one(repaired(piece[start:end]))
+                self.coverage.events_repaired += event is not None
+            if event is None:
+                self.lost(offset + start, piece[start:end], "no valid event")
+            else:
+                yield event
+            at = end
+        junk = piece[at:].strip(b" \t\r\n,")
+        if junk:
+            self.lost(offset + at, junk, "bytes between events", events=0)
+
+
+def pieces(data: bytes, separator: bytes) -> Iterator[tuple[int, int]]:
+    """Start and end of each stretch of `data` that begins at a separator (the first may begin before one)."""
+    start = 0
+    while True:
+        found = data.find(separator, start + 1)
+        if found < 0:
+            yield start, len(data)
+            return
+        yield start, found
+        start = found
+
+
+def walk_array(data: bytes, at: int) -> tuple[list[tuple[int, int]], int]:
+    """Objects of an array from `at` on: their (start, end), and where the walk stopped (at `]`, at damage, or at the end)."""
+    text = data.decode("latin-1")
+    found: list[tuple[int, int]] = []
+    while True:
+        while at < len(data) and data[at] in b" \t\r\n,":
+            at += 1
+        if at >= len(data) or data[at] != 0x7B:
+            return found, at
+        try:
+            _, end = _WALK.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return found, at
+        found.append((at, end))
+        at = end

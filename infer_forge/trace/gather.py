@@ -1,0 +1,278 @@
+"""Decoded events -> columns, block by block. What repeats (category, name, process, thread) is interned once a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from infer_forge.trace import times
+from infer_forge.trace.arguments import ArgsReader, CallArgs, OpArgs, SyncArgs, WorkArgs, column, trailing_number, whole
+from infer_forge.trace.model import Collective, Coverage
+from infer_forge.trace.vocabulary import WORK_KINDS, Code, call_kind, code_of
+
+_WORK, _OPS, _CALLS, _SYNCS = ArgsReader(WorkArgs), ArgsReader(OpArgs), ArgsReader(CallArgs), ArgsReader(SyncArgs)
+Block = dict[str, npt.NDArray[Any]]
+I64 = npt.NDArray[np.int64]
+
+
+class Interned(dict[Any, int]):
+    """Value -> running number, given at the first look-up."""
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self)
+        return number
+
+
+class Heads(dict[tuple[Any, ...], int]):
+    """(phase, category, name, pid, tid) -> head id; per head what its events are, their name id and thread id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = Interned()
+        self.threads = Interned()
+        self.codes = np.zeros(1024, np.int8)
+        self.name = np.zeros(1024, np.int32)
+        self.thread = np.zeros(1024, np.int32)
+        self.detail = np.zeros(1024, np.int8)
+        """Work kind of device work, call kind of calls."""
+        self.counts = np.zeros(1024, np.int64)
+
+    def __missing__(self, key: tuple[Any, ...]) -> int:
+        number = self[key] = len(self)
+        if number >= len(self.codes):
+            for attribute in ("codes", "name", "thread", "detail", "counts"):
+                old = getattr(self, attribute)
+                setattr(self, attribute, np.concatenate((old, np.zeros_like(old))))
+        phase, category, name, pid, tid = key
+        code = code_of(phase, category)
+        text = text_of(name)
+        self.codes[number] = code
+        if code != Code.IGNORED:
+            self.name[number] = self.names[text]
+            self.thread[number] = self.threads[(text_of(pid), text_of(tid))]
+        if code == Code.WORK:
+            self.detail[number] = WORK_KINDS[category]
+        elif code == Code.CALL:
+            self.detail[number] = call_kind(text)
+        return number
+
+
+def text_of(value: Any) -> str:
+    """A name, pid or tid of any JSON type as text; nothing is an empty text."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+class Gatherer:
+    """Collects the columns of a file."""
+
+    def __init__(self, coverage: Coverage) -> None:
+        self.coverage = coverage
+        self.heads = Heads()
+        self.texts = Interned()
+        """JSON texts of op shapes and types."""
+        self.shapes = Interned()
+        self.collectives: dict[Collective, int] = {}
+        self.parts: dict[str, list[Block]] = {}
+
+    def add(self, events: list[Any], clean: bool, sure: bool = False) -> bool:
+        """Take the events of a block.
+
+        Args:
+            events: decoded events.
+            clean: they are all of the strict form, so that times are floats (or raw digits).
+            sure: large times are known to be whole microseconds, which a float keeps.
+
+        Returns:
+            False where the block holds times beyond what a float keeps: decode it again with digits; nothing was taken.
+        """
+        if not events:
+            return True
+        heads = self._heads(events)
+        codes = self.heads.codes[heads]
+        timed = np.flatnonzero((codes >= Code.FRAME) & (codes <= Code.FLOW_END))
+        picked = events if len(timed) == len(events) else [events[i] for i in timed.tolist()]
+        ts, dur = self._times(picked, clean, sure)
+        if ts is None:
+            return False
+        self.coverage.events_read += len(events)
+        self.heads.counts += np.bincount(heads, minlength=len(self.heads.counts))
+        heads, codes = heads[timed], codes[timed]
+        flow = codes >= Code.FLOW_START
+        bad = (ts == times.UNUSABLE) | ((dur < 0) & ~flow)
+        if bad.any():
+            device = bad & (codes == Code.WORK)
+            self.coverage.device_events_unusable += int(device.sum())
+            self.coverage.host_events_unusable += int(bad.sum() - device.sum())
+            codes = np.where(bad, Code.IGNORED, codes)
+        for code, take in _TAKERS.items():
+            rows = np.flatnonzero(codes == code)
+            if len(rows):
+                block = take(self, [picked[i] for i in rows.tolist()] if code != Code.FRAME else picked)
+                block |= {"head": heads[rows], "ts": ts[rows], "dur": dur[rows]}
+                self.parts.setdefault(code.name, []).append(block)
+        return True
+
+    def _heads(self, events: list[Any]) -> npt.NDArray[np.int32]:
+        known = self.heads
+        try:
+            found = [known[(e.ph, e.cat, e.name, e.pid, e.tid)] for e in events]
+        except TypeError:  # a list or an object where a text belongs
+            found = [known[tuple(_hashable(v) for v in (e.ph, e.cat, e.name, e.pid, e.tid))] for e in events]
+        return np.array(found, np.int32)
+
+    @staticmethod
+    def _times(events: list[Any], clean: bool, sure: bool) -> tuple[I64 | None, I64]:
+        """ts and dur in ns; no ts where floats may have lost digits."""
+        if not clean:
+            ts, dur = (np.array([_time(getattr(e, k)) for e in events], np.int64) for k in ("ts", "dur"))
+            return ts, dur
+        dur = times.from_floats([e.dur for e in events], times.FLOAT_LIMIT_US)
+        stamps = [e.ts for e in events]
+        if stamps and isinstance(stamps[0], msgspec.Raw):
+            return times.from_digits(stamps), dur
+        us = np.array(stamps, np.float64)
+        if not sure and len(us) and np.nanmax(us, initial=0.0) > times.FLOAT_LIMIT_US:
+            return None, dur
+        return times.from_floats(us), dur
+
+    def _frames(self, events: list[Any]) -> Block:
+        return {}
+
+    def _ops(self, events: list[Any]) -> Block:
+        args = _OPS.read([e.args for e in events])
+        texts = self.texts
+        return {
+            "external": _external(args),
+            "dims": np.array([texts[bytes(a.dims)] for a in args], np.int32),
+            "types": np.array([texts[bytes(a.types)] for a in args], np.int32),
+        }
+
+    def _work(self, events: list[Any]) -> Block:
+        args = _WORK.read([e.args for e in events])
+        block = {
+            k: column([getattr(a, k) for a in args])
+            for k in ("correlation", "bytes", "graph_id", "graph_node", "stream")
+        }
+        block["external"] = _external(args)
+        block["device"] = column(
+            [a.device if a.device != -1 else trailing_number(e.pid) for a, e in zip(args, events, strict=True)],
+            np.int32,
+        )
+        shapes = self.shapes
+        block["shape"] = np.array([shapes[bytes(a.grid) + b" " + bytes(a.block)] for a in args], np.int32)
+        block["collective"] = np.array(
+            [-1 if a.op is None and a.group is None else self._collective(a) for a in args], np.int32
+        )
+        return block
+
+    def _collective(self, a: WorkArgs) -> int:
+        made = Collective(
+            op=text_of(a.op),
+            group_name=text_of(a.group),
+            group_desc=text_of(a.group_desc),
+            group_size=_or_none(a.group_size),
+            ranks=text_of(a.ranks),
+            dtype=text_of(a.dtype),
+            in_elements=_or_none(a.inputs),
+            out_elements=_or_none(a.outputs),
+            sequence=_or_none(a.sequence),
+        )
+        return self.collectives.setdefault(made, len(self.collectives))
+
+    def _calls(self, events: list[Any]) -> Block:
+        args = _CALLS.read([e.args for e in events])
+        names = self.heads.names
+        return {
+            "external": _external(args),
+            "correlation": column([a.correlation for a in args]),
+            "stream": column([a.stream if type(a.stream) is int else whole(a.stream) for a in args]),
+            "kernel": np.array([names[a.kernel] if isinstance(a.kernel, str) else -1 for a in args], np.int32),
+            "graph_id": column([whole(a.graph_id) for a in args]),
+            "graph_node": column([whole(a.graph_node) for a in args]),
+        }
+
+    def _syncs(self, events: list[Any]) -> Block:
+        args = _SYNCS.read([e.args for e in events])
+        return {
+            k: column([getattr(a, k) for a in args])
+            for k in ("stream", "wait_stream", "event", "record", "correlation", "device")
+        }
+
+    def _annotations(self, events: list[Any]) -> Block:
+        return {"external": _external(_OPS.read([e.args for e in events]))}
+
+    def _flows(self, events: list[Any]) -> Block:
+        return {"id": column([whole(e.id) for e in events])}
+
+    def columns(self, code: Code) -> Block:
+        """All rows of one class of events; the parts are freed."""
+        parts = self.parts.pop(code.name, [])
+        if not parts:
+            return {}
+        return {k: np.concatenate([p.pop(k) for p in parts]) for k in list(parts[0])}
+
+    def finish(self) -> None:
+        """Fill the coverage's counts by category and phase."""
+        categories: Counter[str] = Counter()
+        odd: Counter[str] = Counter()
+        phases: Counter[str] = Counter()
+        for (phase, category, *_), number in self.heads.items():
+            count, code = int(self.heads.counts[number]), self.heads.codes[number]
+            if phase == "X":
+                categories[text_of(category)] += count
+            if code == Code.UNKNOWN_CATEGORY:
+                odd[text_of(category)] += count
+            elif code == Code.UNKNOWN_PHASE:
+                phases[text_of(phase)] += count
+            elif code in (Code.FLOW_START, Code.FLOW_END):
+                self.coverage.flows += count
+        self.coverage.categories, self.coverage.unknown_categories = dict(categories), dict(odd)
+        self.coverage.unknown_phases = dict(phases)
+
+
+_TAKERS: dict[Code, Any] = {
+    Code.FRAME: Gatherer._frames,  # pyright: ignore[reportPrivateUsage]
+    Code.OP: Gatherer._ops,  # pyright: ignore[reportPrivateUsage]
+    Code.WORK: Gatherer._work,  # pyright: ignore[reportPrivateUsage]
+    Code.CALL: Gatherer._calls,  # pyright: ignore[reportPrivateUsage]
+    Code.SYNC: Gatherer._syncs,  # pyright: ignore[reportPrivateUsage]
+    Code.ANNOTATION: Gatherer._annotations,  # pyright: ignore[reportPrivateUsage]
+    Code.GPU_ANNOTATION: Gatherer._annotations,  # pyright: ignore[reportPrivateUsage]
+    Code.FLOW_START: Gatherer._flows,  # pyright: ignore[reportPrivateUsage]
+    Code.FLOW_END: Gatherer._flows,  # pyright: ignore[reportPrivateUsage]
+}
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (str, int, float, type(None))) else str(value)
+
+
+def _time(value: Any) -> int:
+    if isinstance(value, msgspec.Raw):
+        text = bytes(value)
+        return int(times.from_digits([text])[0]) if text else times.UNUSABLE
+    return times.from_any(value)
+
+
+def _external(args: list[Any]) -> npt.NDArray[Any]:
+    found = column([a.external for a in args])
+    if (found < 0).any():
+        for k in ("external_b", "external_c"):
+            other = column([getattr(a, k) for a in args])
+            found = np.where(found < 0, other, found)
+    return found
+
+
+def _or_none(value: Any) -> int | None:
+    number = whole(value)
+    return number if number >= 0 else None

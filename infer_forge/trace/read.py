@@ -1,0 +1,128 @@
+"""One trace file -> `Trace`: the reader's main line. Steps and figures behind them: `docs` of each module used here."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from infer_forge.base.errors import InputUnusable
+from infer_forge.trace import cache as caching
+from infer_forge.trace.build import Builder
+from infer_forge.trace.gather import Gatherer
+from infer_forge.trace.hints import path_hints, with_path_rank
+from infer_forge.trace.layout import EventArray, refuse_empty
+from infer_forge.trace.model import Coverage, Trace
+from infer_forge.trace.source import ByteSource, Hasher
+
+_FRACTION = re.compile(rb'"ts"\s*:\s*-?\d{13,}\.\d*[1-9]')
+
+
+def load(path: str | Path, cache: bool = True) -> Trace:
+    """Read a trace file into columns, or take them from the cache.
+
+    Args:
+        path: `.json`, gzip or zstd of it, told by content. A merged file gives one trace with several `groups`.
+        cache: use and fill the column cache (keyed by path, size, mtime and reader version).
+
+    Returns:
+        The trace. It may have no device work: `require_device_work` refuses that with the reason.
+
+    Raises:
+        InputUnusable: the file cannot be opened or is no torch-profiler trace; the message says what it seems to be.
+        MissingPart: it is zstd and no zstd library is installed.
+    """
+    path = Path(path)
+    key = caching.key_of(path)
+    if cache:
+        found = caching.find(path, key)
+        if found is not None:
+            return found
+    trace = parse(path)
+    if cache and caching.key_of(path) == key:
+        caching.keep(trace, key)
+    return trace
+
+
+def parse(path: Path) -> Trace:
+    """Read the file itself, without the cache.
+
+    Raises:
+        InputUnusable: as `load`.
+    """
+    coverage = Coverage()
+    source = ByteSource(path)
+    hasher = Hasher(path)
+    gathered = Gatherer(coverage)
+    with _no_collector():
+        array = EventArray(source, path, coverage)
+        for parts, offset in array.blocks():
+            events, clean = array.decoder.block(parts, offset)
+            if not gathered.add(events, clean):
+                fractions = any(_FRACTION.search(p) for p in (b"".join(parts),))
+                array.decoder.exact = fractions
+                events, clean = array.decoder.block(parts, offset)
+                gathered.add(events, clean, sure=True)
+        events, clean = array.finish()
+        gathered.add(events, clean, sure=True)
+        del events
+        if not coverage.events_read:
+            raise refuse_empty(path, coverage)
+        gathered.finish()
+        trace = Builder(gathered, array.keys, coverage).build(path, path.stat().st_size, hasher.result())
+    trace.hints = path_hints(path)
+    with_path_rank(trace)
+    return trace
+
+
+def require_device_work(trace: Trace) -> None:
+    """Refuse a trace that nothing can be tabulated of.
+
+    Raises:
+        InputUnusable: no device work; the message says why that may be.
+    """
+    if len(trace.work):
+        return
+    raise InputUnusable(
+        f"the trace has no GPU events: {no_work_reason(trace)}",
+        where=str(trace.path),
+        next_step="profile with ProfilerActivity.CUDA while the server works, in the process that launches the kernels",
+    )
+
+
+def no_work_reason(trace: Trace) -> str:
+    """Why a trace may be without device work."""
+    from infer_forge.trace.vocabulary import OTHER_DEVICES
+
+    c = trace.coverage
+    if c.device_events_unusable or c.device_events_lost:
+        return f"{c.device_events_unusable + c.device_events_lost} device events were damaged beyond use"
+    others = sorted(k for k in c.categories if k in OTHER_DEVICES)
+    if others:
+        return f"an accelerator of another kind did the work ({', '.join(others)})"
+    if any("mtia" in str(d).lower() for d in (*trace.header.devices, trace.header.extra)):
+        return "an accelerator of another kind did the work"
+    launches = int(trace.launches.sum())
+    if launches:
+        return f"{launches} launches but no kernel (CUPTI range profiler, or kernel activity was not recorded)"
+    if c.truncated:
+        return f"the file is cut off before any ({c.truncated})"
+    if c.unknown_categories:
+        return f"unknown categories {sorted(c.unknown_categories)[:5]}"
+    if len(trace.ops):
+        return "CPU activity only (ProfilerActivity.CUDA was not asked for, or nothing ran on a GPU in this process)"
+    return "neither device work nor CPU ops"
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Garbage collection off while millions of short-lived objects are made; they hold no cycles."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
