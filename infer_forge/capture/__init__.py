@@ -1,0 +1,1 @@
+"""Profiles taken from a running server."""

@@ -1,0 +1,1 @@
+"""Claude Code and Codex: paths, manifests, hooks; install and doctor."""

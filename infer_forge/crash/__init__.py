@@ -1,0 +1,1 @@
+"""Logs, dumps and coredumps become one verdict; the recorder."""

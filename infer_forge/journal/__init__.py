@@ -1,0 +1,1 @@
+"""Evidence across tasks: records, index, search, compare, wiki, PR history."""

@@ -1,0 +1,1 @@
+"""Forward passes, layers, layer clusters, compute flow, Perfetto ranges, roofline and ceiling."""

@@ -1,0 +1,1 @@
+"""Task definition, loop blocks, task memory, handoff."""

@@ -1,0 +1,56 @@
+"""Docs are true: every `infer-forge` command and flag that a document names exists; links inside the repository resolve; help texts load."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import click
+
+from chores import ROOT
+from chores.command_words import faults_in
+from infer_forge.cli.main import COMMANDS, cli
+
+_LINK = re.compile(r"\]\(([^)#?\s]+)(?:#[^)]*)?\)")
+_FOREIGN = re.compile(r"^[a-z]+:")
+
+
+def documents() -> list[Path]:
+    """README, AGENTS, docs, skills, playbooks, prompts."""
+    found = [ROOT / "README.md", ROOT / "AGENTS.md"]
+    for folder in ("docs", "skills", "playbooks", "prompts", "references"):
+        found += sorted((ROOT / folder).rglob("*.md"))
+    return found
+
+
+def broken_links(path: Path) -> list[str]:
+    """Links to files that are not there."""
+    links = (t for t in _LINK.findall(path.read_text(encoding="utf-8")) if not _FOREIGN.match(t))
+    return [f"{path}: link to {t}: no such file" for t in links if not (path.parent / t).exists()]
+
+
+def silent_commands(command: click.Command, name: str) -> list[str]:
+    """Commands, subcommands and options without a help text."""
+    faults = [] if command.help else [f"{name}: no help text"]
+    faults += [
+        f"{name} {p.opts[0]}: no help text" for p in command.params if isinstance(p, click.Option) and not p.help
+    ]
+    if isinstance(command, click.Group):
+        for sub, child in command.commands.items():
+            faults += silent_commands(child, f"{name} {sub}")
+    return faults
+
+
+def main() -> None:
+    """Print every fault; exit 1 when there is one."""
+    faults = [f for path in documents() for f in (*faults_in(path), *broken_links(path))]
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        faults += silent_commands(command, name) if command else [f"{name}: cannot be loaded"]
+    print("\n".join(faults) or f"{len(documents())} documents, {len(COMMANDS)} commands: all true")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
