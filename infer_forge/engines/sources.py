@@ -40,7 +40,17 @@ LIBRARIES = {
 }
 """Libraries of kernels and models, with the path pieces that show them."""
 
-_TORCH = ("torch/", "torch_guard.py", "torchinductor_", "triton/", "torchvision/", "cuda/bindings", "cutlass/", "functorch/", "apex/")
+_TORCH = (
+    "torch/",
+    "torch_guard.py",
+    "torchinductor_",
+    "triton/",
+    "torchvision/",
+    "cuda/bindings",
+    "cutlass/",
+    "functorch/",
+    "apex/",
+)
 _STANDARD = (
     "contextlib.py",
     "dataclasses.py",
