@@ -1,4 +1,4 @@
-"""Docs are true: every `infer-forge` command and flag that a document names exists; links inside the repository resolve; help texts load."""
+"""Docs are true: every `infer-forge` command and flag that a document names exists, links resolve, help texts load."""
 
 from __future__ import annotations
 

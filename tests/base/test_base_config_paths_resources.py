@@ -1,0 +1,69 @@
+"""Settings say which file won; places move with the environment; data files are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infer_forge.base.config import settings
+from infer_forge.base.errors import InputUnusable, MissingPart, UsageFault
+from infer_forge.base.paths import paths, user_config_file
+from infer_forge.base.resources import data_path
+
+
+def test_the_project_file_wins_over_the_user_file_and_the_default(tmp_path: Path, forge_home: Path) -> None:
+    (forge_home / "infer-forge.yaml").write_text("cache: {limit_mb: 10}\nidentity: {user: kim}\n")
+    (tmp_path / "infer-forge.yaml").write_text("cache:\n  limit_mb: 20\n")
+    found = settings(tmp_path)
+    assert found.get("cache.limit_mb") == 20
+    assert found.origin["cache.limit_mb"] == str(tmp_path / "infer-forge.yaml")
+    assert (found.get("identity.user"), found.origin["identity.user"]) == ("kim", str(user_config_file()))
+    assert found.origin["jobs.keep_days"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cach: 1", "unknown setting 'cach'"),
+        ("cache: {limit_mb: many}", "must be of type int"),
+        ("cache: {limit_mb: true}", "must be of type int"),
+        ("a: [", "YAML"),
+        ("- 1", "mapping"),
+    ],
+)
+def test_a_wrong_settings_file_is_refused_with_its_name(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "infer-forge.yaml").write_text(text)
+    with pytest.raises(InputUnusable, match=why):
+        settings(tmp_path)
+
+
+def test_mapping_settings_keep_their_own_keys(tmp_path: Path) -> None:
+    (tmp_path / "infer-forge.yaml").write_text("hosts:\n  a.b: {ssh: x}\n")
+    assert settings(tmp_path).get("hosts") == {"a.b": {"ssh": "x"}}
+
+
+def test_an_unknown_key_is_a_usage_fault(tmp_path: Path) -> None:
+    with pytest.raises(UsageFault, match="no setting"):
+        settings(tmp_path).get("nope")
+
+
+def test_one_variable_moves_all_places_and_others_move_single_ones(
+    forge_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert paths().jobs.is_relative_to(forge_home)
+    monkeypatch.setenv("INFER_FORGE_CACHE", str(tmp_path / "c"))
+    assert paths().cache == tmp_path / "c"
+    assert paths().state.is_relative_to(forge_home)
+
+
+def test_without_the_variable_the_xdg_folders_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("INFER_FORGE_HOME")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert paths().state == tmp_path / "infer-forge"
+
+
+def test_a_missing_data_file_is_told(project_root: Path) -> None:
+    assert data_path("references") == project_root / "references"
+    with pytest.raises(MissingPart):
+        data_path("references/none.yaml")

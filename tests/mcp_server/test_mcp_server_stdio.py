@@ -1,0 +1,46 @@
+"""The server as a process: start-up time, a quiet wire, long work that survives a restart."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+
+def first_answer() -> tuple[float, dict[str, Any]]:
+    start = time.monotonic()
+    command = [sys.executable, "-m", "infer_forge", "serve"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        took = time.monotonic() - start
+        process.kill()
+    return took, answer
+
+
+def test_the_server_answers_initialize_soon_enough_for_a_first_turn_with_tools() -> None:
+    # Clients that do not wait give about a second; the goal of 0.7 s is measured by the benchmark on a quiet machine.
+    measured = [first_answer() for _ in range(3)]
+    assert measured[0][1]["result"]["serverInfo"]["name"] == "infer-forge"
+    assert min(took for took, _ in measured) < 3.0
+
+
+def test_the_server_loads_nothing_heavy_at_its_start() -> None:
+    code = (
+        "import sys; from infer_forge_mcp.server import make_server; make_server(('all',));"
+        "print([m for m in ('numpy', 'pandas', 'networkx', 'git', 'dulwich', 'psutil', 'tree_sitter') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    assert shown == "[]"
