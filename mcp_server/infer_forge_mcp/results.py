@@ -72,7 +72,8 @@ def capped(
     """
     result, start = _whole(answer, paged, limit, cursor)
     total = {name: len(t.get("rows", ())) for name, t in answer.get("tables", {}).items()}
-    budget = max_chars() - 300
+    # The rest of the answer (rows left out, artifact path) is made afterwards and needs room too.
+    budget = max_chars() - 400 - 24 * len(total)
     if _size(result) > budget:
         _trim(result, budget, paged)
     result.omitted_rows = {n: total[n] - len(t.rows) for n, t in result.tables.items() if total[n] > len(t.rows)}

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import benches
 from benches import Row
-
 from infer_forge import __version__
 from infer_forge.base.jsonio import write_atomic
 from infer_forge.base.tables import Column, Table
