@@ -38,7 +38,6 @@ class Builder:
         ops, frames = self._ops(), self._frames()
         calls, call_graph = self._calls()
         work, syncs, marks = self._work(), self._syncs(), self._annotations()
-        call_graph = (call_graph[0], call_graph[1])
         flows = self._flows()
         header = read_header(self._keys, g.heads.names)
         groups, of_thread = self._groups(work, calls, ops, syncs, marks, header.distributed)
@@ -57,11 +56,12 @@ class Builder:
                 flows.end_id[ends],
                 flows.end_ts[ends],
             )
-            link_group(Tables(work, calls, ops, frames, ranks, *rows, some, call_graph), coverage, USER)
+            tables = Tables(work, calls, ops, frames, ranks, rows[0], rows[1], rows[2], some, call_graph)
+            link_group(tables, coverage, USER)
             stages.add_group(k, marks, work, rows[0], calls)
         windows = stages.finish(work)
         self._count(work, calls)
-        texts = ["" if k is None else k for k in (t.decode("utf-8", "replace") for t in g.texts)]
+        texts = [t.decode("utf-8", "replace") for t in g.texts]
         threads = [Thread(pid, tid, int(of_thread[i])) for i, (pid, tid) in enumerate(g.heads.threads)]
         trace = Trace(
             path, size_bytes, sha256, header, coverage, list(names), stages.stages, groups, threads, work, calls, syncs, marks,

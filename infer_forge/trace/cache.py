@@ -14,6 +14,7 @@ import mmap
 import os
 import secrets
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def _write(path: Path, tables: dict[str, Columns], **more: Any) -> None:
     at = 0
     for table, columns in tables.items():
         for name, column in columns.arrays().items():
-            arrays.append(_Array(table, name, column.dtype.str, at, len(column)))
+            arrays.append(_Array(table, name, str(column.dtype), at, len(column)))
             data.append(np.ascontiguousarray(column))
             at += -(-column.nbytes // _ALIGN) * _ALIGN
     text = msgspec.json.encode(_Header(arrays, at, **more))
@@ -274,8 +275,4 @@ def _open(path: Path) -> tuple[_Header, dict[str, dict[str, Any]]] | None:
 
 
 def _crc(data: bytes) -> int:
-    try:
-        from isal.isal_zlib import crc32
-    except ImportError:
-        from zlib import crc32
-    return crc32(data)
+    return zlib.crc32(data)

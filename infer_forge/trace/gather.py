@@ -10,7 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from infer_forge.trace import times
-from infer_forge.trace.arguments import ArgsReader, CallArgs, OpArgs, SyncArgs, WorkArgs, column, trailing_number, whole
+from infer_forge.trace.arguments import (
+    ArgsReader,
+    CallArgs,
+    OpArgs,
+    SyncArgs,
+    WorkArgs,
+    column,
+    ids,
+    trailing_number,
+    whole,
+)
 from infer_forge.trace.model import Collective, Coverage
 from infer_forge.trace.vocabulary import WORK_KINDS, Code, call_kind, code_of
 
@@ -195,10 +205,10 @@ class Gatherer:
         return {
             "external": _external(args),
             "correlation": column([a.correlation for a in args]),
-            "stream": column([a.stream if type(a.stream) is int else whole(a.stream) for a in args]),
+            "stream": ids([a.stream for a in args]),
             "kernel": np.array([names[a.kernel] if isinstance(a.kernel, str) else -1 for a in args], np.int32),
-            "graph_id": column([whole(a.graph_id) for a in args]),
-            "graph_node": column([whole(a.graph_node) for a in args]),
+            "graph_id": ids([a.graph_id for a in args]),
+            "graph_node": ids([a.graph_node for a in args]),
         }
 
     def _syncs(self, events: list[Any]) -> Block:
@@ -212,7 +222,7 @@ class Gatherer:
         return {"external": _external(_OPS.read([e.args for e in events]))}
 
     def _flows(self, events: list[Any]) -> Block:
-        return {"id": column([whole(e.id) for e in events])}
+        return {"id": ids([e.id for e in events])}
 
     def columns(self, code: Code) -> Block:
         """All rows of one class of events; the parts are freed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def no_work_reason(trace: Trace) -> str:
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
+def _no_collector() -> Generator[None]:
     """Garbage collection off while millions of short-lived objects are made; they hold no cycles."""
     on = gc.isenabled()
     gc.disable()
