@@ -119,8 +119,8 @@ def _keyed(row: Row, key: str) -> str:
         value = row.workload.parameters.get(key, row.workload.model_dump().get(key))
     if value is None:
         raise UsageFault(
-            f"the scenario key {key!r} is not in every row (not in {row.label()})",
-            next_step="name a dotted row field or a key that the driver added",
+            f"the scenario key {key!r} is not in {row.label()}",
+            next_step="name a dotted row field, or a key that the driver added to every result",
         )
     return str(value)
 
@@ -143,10 +143,7 @@ def split(sides: dict[str, Sequence[Row]], key: str | None = None) -> list[Scena
 
 def _home(row: Row, found: list[tuple[Row, Scenario]], key: str | None) -> Scenario:
     w = row.workload
-    if key is not None:
-        group = _keyed(row, key)
-    else:
-        group = w.scenario or ""
+    group = _keyed(row, key) if key is not None else w.scenario or ""
     for first, scenario in found:
         if group:
             if scenario.group == group and (key is not None or scenario.concurrency == w.max_concurrency):
