@@ -1,0 +1,100 @@
+"""`infer-forge triage`: the tables of a torch-profiler trace, of several, or of a directory of ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from infer_forge.base.records import Report
+from infer_forge.cli.common import report_command, require
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command(name="triage")
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--mapping", type=_FILE, help="Trace of the graph capture: resolves the kernels of graph replays.")
+@click.option(
+    "--against", type=click.Path(path_type=Path), help="A second trace (or folder): side by side, in ms per step."
+)
+@click.option(
+    "--min-share",
+    type=click.FloatRange(0, 100),
+    default=1.0,
+    show_default=True,
+    help="Hide rows below this per cent of their stage; the header has their sum.",
+)
+@click.option("--stage", help="Only this stage: prefill, decode, mixed, denoise, all, outside.")
+@click.option("--rank", help="A rank number, or all. Default: the rank with the most busy time.")
+@click.option(
+    "--server-args",
+    type=_FILE,
+    help="Server arguments of the benchmark: a trace of another backend is refused (exit 4).",
+)
+@click.option("--server-log", type=_FILE, help="Log of the profiled server, for the same gate.")
+@click.option(
+    "--html", type=_FILE, help="Also write one self-contained page: stage timeline, sortable tables, overlap picture."
+)
+@click.option("--limit", type=click.IntRange(1), help="Rows of each table at the most.")
+@click.option("--cursor", help="Row number at which every table begins (next_cursor of the last answer).")
+@click.option("--no-cache", is_flag=True, help="Read the file itself; neither use nor fill the column cache.")
+@click.option("--unverified", is_flag=True, help="Also use catalogue patterns whose source nobody has checked.")
+@click.option("--require", "wanted", help="Exit 4 unless every stage's verdict is one of these (comma separated).")
+@report_command
+def command(
+    traces: tuple[Path, ...],
+    mapping: Path | None,
+    against: Path | None,
+    min_share: float,
+    stage: str | None,
+    rank: str | None,
+    server_args: Path | None,
+    server_log: Path | None,
+    html: Path | None,
+    limit: int | None,
+    cursor: str | None,
+    no_cache: bool,
+    unverified: bool,
+    wanted: str | None,
+) -> Report:
+    """Kernel, overlap and fuse tables of TRACE..., with the stages and why the device was idle.
+
+    TRACE is a torch-profiler JSON (gzip and zstd too), several of them, or a folder of ranks that is read whole.
+    """
+    from infer_forge.profile.model import Options
+
+    options = Options(
+        rank=rank,
+        stage=stage,
+        min_share=min_share,
+        mapping=mapping,
+        server_args=server_args,
+        server_log=server_log,
+        limit=limit,
+        cursor=cursor,
+        cache=not no_cache,
+        unverified=unverified,
+    )
+    report = _run(traces, against, html, options)
+    if wanted and "host" in report.tables:
+        from infer_forge.profile.host import VERDICTS
+
+        for row in report.tables["host"].dicts():
+            require(row["verdict"], wanted, known=VERDICTS)
+    return report
+
+
+def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: object) -> Report:
+    from infer_forge import profile
+
+    if against is not None:
+        report: Report = profile.compare(list(traces), [against], options)
+        if html is not None:
+            from infer_forge.base.page import Page
+
+            Page("infer-forge triage: two traces").report(report).write(html)
+        return report
+    if html is None:
+        return profile.triage(list(traces), options)
+    return profile.write_page(list(traces), options, html)

@@ -1,0 +1,234 @@
+"""A triage from end to end: traces in, one Report out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base import report_store
+from infer_forge.base.errors import UsageFault
+from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.tables import Table
+from infer_forge.profile import collectives, fuse, gate, header, health, host, kernels, overlap, summary, timeline
+from infer_forge.profile import thresholds as limits
+from infer_forge.profile.kernels import stage_sums
+from infer_forge.profile.model import Options
+from infer_forge.profile.read import Input, choose, read
+from infer_forge.profile.scene import Scene, pct, stage_rank, us
+from infer_forge.profile.timeline import Timeline
+
+ORDER = ("kernel", "overlap", "fuse", "stages", "host", "collectives", "skew", "launches", "gaps", "bandwidth")
+"""Tables of a triage, as they print. The first seven are what a consumer may count on."""
+
+
+@dataclass
+class Hidden:
+    """Rows that are left out of a table because they are small, and their sum."""
+
+    rows: int = 0
+    time_ns: int = 0
+    launches: int = 0
+    share_pct: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """For the header."""
+        return {"rows": self.rows, "time_us": us(self.time_ns), "launches": self.launches, "share_pct": self.share_pct}
+
+
+@dataclass
+class Analysis:
+    """Everything computed, before it becomes a report; the picture draws from it."""
+
+    found: Input
+    chosen: list[int]
+    report: Report
+    hidden: dict[str, Hidden] = field(default_factory=dict[str, Hidden])
+
+    def pairs(self) -> list[tuple[Scene, Timeline]]:
+        """The chosen ranks with their timelines."""
+        return [(self.found.scenes[i], self.found.lines[i]) for i in self.chosen]
+
+
+def triage(paths: Sequence[str | Path], options: Options | None = None) -> Report:
+    """The tables of a trace, of several, or of a directory of ranks.
+
+    Raises:
+        InputUnusable: there is nothing to tabulate; the message says why.
+        GateRefused: the backend gate finds that the profile is not of what the benchmark ran.
+        UsageFault: a rank or stage is asked for that does not occur.
+    """
+    return page_of(analyse(paths, options or Options()).report, options or Options())
+
+
+def analyse(paths: Sequence[str | Path], options: Options) -> Analysis:
+    """The whole analysis; its report is not cut by `limit`, and kept when the options say so."""
+    found = read(paths, options)
+    gate_findings, facts = gate.check(found.scenes, options.server_args, options.server_log)
+    chosen = choose(found, options.rank)
+    analysis = Analysis(found, chosen, Report("triage"))
+    report = analysis.report
+    scenes = [found.scenes[i] for i in chosen]
+    _check_stage(scenes, options.stage)
+    report.header = _header(found, scenes, options)
+    _tables(analysis, options, facts)
+    report.findings += gate_findings
+    for scene, line in analysis.pairs():
+        report.findings += health.health(scene, line, mapped=options.mapping is not None)
+    report.findings += health.skew([line.total_busy_ns for line in found.lines])
+    report.header.hidden = {name: hidden.to_json() for name, hidden in analysis.hidden.items()}
+    report.summary = summary.lines(analysis.pairs(), report.tables, len(found.scenes))
+    report.next_step = summary.next_step(report)
+    if options.keep:
+        _keep(report)
+    return analysis
+
+
+def _keep(report: Report) -> None:
+    try:
+        report_store.keep(report)
+    except OSError as fault:
+        text = f"the report could not be kept for later steps: {fault.strerror or fault}"
+        report.findings.append(
+            Finding("NOT_KEPT", text, "info", next_step="set INFER_FORGE_HOME to a folder that can be written")
+        )
+
+
+def _check_stage(scenes: list[Scene], stage: str | None) -> None:
+    have = {s.stage_name(i) for s in scenes for d in s.devices for i in s.stages_on(d)}
+    if stage is not None and stage not in have:
+        raise UsageFault(f"no stage {stage} in the trace", next_step=f"use one of {', '.join(sorted(have))}")
+
+
+def _header(found: Input, scenes: list[Scene], options: Options) -> Header:
+    ranks = [s.rank for s in scenes]
+    why = "asked for" if options.rank is not None else "the most busy time" if len(found.scenes) > 1 else "the only one"
+    more: dict[str, Any] = {"ranks": {"shown": ranks, "read": [s.rank for s in found.scenes], "why": why}}
+    if found.skipped:
+        more["skipped"] = [{"path": str(s.path), "reason": s.reason} for s in found.skipped]
+    if options.mapping is not None:
+        more["mapping"] = header.mappings(scenes)
+    return Header(
+        inputs=header.inputs(found),
+        capture=header.capture(found, scenes),
+        coverage=header.coverage(scenes),
+        thresholds={"min_share_pct": options.min_share, **limits.used()},
+        more=more,
+    )
+
+
+def _tables(analysis: Analysis, options: Options, facts: dict[str, Any]) -> None:
+    """Compute every table, hide the small rows, filter by stage, add them in reading order."""
+    found, pairs = analysis.found, analysis.pairs()
+    scenes = [s for s, _ in pairs]
+    matched = collectives.match(found.scenes)
+    analysis.report.findings += matched.findings
+    made = {
+        "kernel": _kernel(analysis, options),
+        "overlap": _overlap(analysis, options),
+        "fuse": _fuse(analysis, options, facts),
+        "stages": timeline.stage_table([r for s, line in pairs for r in timeline.stage_rows(s, line)]),
+        "host": host.host_table([r for s, line in pairs for r in host.host_rows(s, line)]),
+        "collectives": collectives.collective_table(matched.rows),
+        "skew": collectives.skew_table(collectives.skew_rows(found.pairs())),
+        "launches": host.launch_table([r for s in scenes for r in host.launch_rows(s)]),
+        "gaps": host.gap_table([r for s, line in pairs for r in host.gap_rows(s, line)]),
+        "bandwidth": collectives.bandwidth_table(matched.bandwidth),
+    }
+    for name in ORDER:
+        table = made[name]
+        if options.stage is not None and "stage" in table.names:
+            at = table.names.index("stage")
+            table.rows = [r for r in table.rows if r[at] == options.stage]
+        if name != "bandwidth" or table.rows:
+            analysis.report.add(table)
+
+
+def _kernel(analysis: Analysis, options: Options) -> Table:
+    rows = [r for s, _ in analysis.pairs() for r in kernels.kernel_rows(s)]
+    rows.sort(key=lambda r: (str(r[0]), str(r[1]), stage_rank(r[2]), -r[5]))
+    table = kernels.kernel_table(rows)
+    time, launches, share = (table.names.index(n) for n in ("time_us", "launches", "share_pct"))
+    whole = sum(sum(stage_sums(s).values()) for s, _ in analysis.pairs())
+
+    def spent(row: Sequence[Any]) -> tuple[int, int]:
+        return round(row[time] * 1000), row[launches]
+
+    return _hide(analysis, table, options, lambda r: r[share], spent, whole)
+
+
+def _overlap(analysis: Analysis, options: Options) -> Table:
+    pairs = [(s, r) for s, _ in analysis.pairs() for r in overlap.overlap(s)]
+    sums = {id(s): stage_sums(s) for s, _ in analysis.pairs()}
+    shares = [pct(r.work_ns, sums[id(s)].get(max(r.stage, 0), 0)) for s, r in pairs]
+    keep = [i for i, share in enumerate(shares) if (share or 0.0) >= options.min_share]
+    gone = Hidden()
+    for i in set(range(len(pairs))) - set(keep):
+        gone.rows, gone.time_ns = gone.rows + 1, gone.time_ns + pairs[i][1].work_ns
+    whole = sum(sum(x.values()) for x in sums.values())
+    gone.share_pct = pct(gone.time_ns, whole) or 0.0
+    analysis.hidden["overlap"] = gone
+    keep.sort(
+        key=lambda i: (str(pairs[i][0].rank), pairs[i][1].device, stage_rank(pairs[i][0].stage_name(pairs[i][1].stage)))
+    )
+    return overlap.overlap_table([pairs[i] for i in keep])
+
+
+def _fuse(analysis: Analysis, options: Options, facts: dict[str, Any]) -> Table:
+    pairs: list[tuple[Scene, fuse.Found]] = []
+    for scene, _ in analysis.pairs():
+        known = fuse.facts_of(scene, facts)
+        pairs += [(scene, f) for f in fuse.fuse(scene, known, unverified=options.unverified)]
+    table = fuse.fuse_table(pairs)
+    share, count, time = (table.names.index(n) for n in ("share_pct", "count", "time_us"))
+    analysis.report.extra["fuse_notes"] = fuse.notes([f for _, f in pairs])
+
+    def spent(row: Sequence[Any]) -> tuple[int, int]:
+        return round(row[time] * 1000), row[count]
+
+    return _hide(analysis, table, options, lambda r: r[share], spent, None)
+
+
+def _hide(
+    analysis: Analysis,
+    table: Table,
+    options: Options,
+    share: Callable[[Sequence[Any]], float | None],
+    spent: Callable[[Sequence[Any]], tuple[int, int]],
+    whole_ns: int | None,
+) -> Table:
+    """Drop the rows below the bar; their sum goes to the header, never into a row."""
+    gone, kept = Hidden(), list[Sequence[Any]]()
+    for row in table.rows:
+        if (share(row) or 0.0) >= options.min_share:
+            kept.append(row)
+            continue
+        time, launches = spent(row)
+        gone.rows, gone.time_ns, gone.launches = gone.rows + 1, gone.time_ns + time, gone.launches + launches
+    gone.share_pct = (pct(gone.time_ns, whole_ns) or 0.0) if whole_ns else 0.0
+    analysis.hidden[table.name] = gone
+    table.rows = kept
+    return table
+
+
+def page_of(report: Report, options: Options) -> Report:
+    """The page of every table that `limit` and `cursor` ask for; what is left out stands in the header."""
+    if options.limit is None and not options.cursor:
+        return report
+    if options.cursor and not options.cursor.isdigit():
+        raise UsageFault(
+            f"cursor {options.cursor!r} is no row number", next_step="pass the next_cursor of the last answer"
+        )
+    omitted: dict[str, int] = {}
+    following: dict[str, str] = {}
+    for name, table in report.tables.items():
+        page, after, left = table.slice(options.limit, options.cursor)
+        report.tables[name] = page
+        if left:
+            omitted[name] = left
+        if after is not None:
+            following[name] = after
+    report.header.more["omitted_rows"] = omitted
+    report.header.more["next_cursor"] = following
+    return report
