@@ -1,0 +1,208 @@
+"""What a client will see of us: skills, server, hooks; each as a check that passes, fails, or could not be looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base.records import Report
+from infer_forge.base.tables import Table
+from infer_forge.clients import skills
+from infer_forge.clients.model import Client, client_named
+
+PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
+# A client without patience for optional servers drops those that need about a second (Codex 0.169.0).
+SLOW_START_S = 1.0
+ANSWER_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: rule id, outcome, what was seen, how to mend it."""
+
+    rule: str
+    outcome: str
+    evidence: str
+    fix: str = ""
+
+
+def examine(
+    client: str, *, project: Path | None = None, canary: Callable[[str], tuple[bool, str]] | None = None
+) -> Report:
+    """Look at everything that `client` will see.
+
+    Args:
+        canary: runs a dangerous sample through a hook command and says whether it was blocked (the guard gives it).
+
+    The report's `extra["outcome"]` is `pass`, `fail` or `unknown`.
+    """
+    found = client_named(client)
+    checks = [*_skill_checks(found, project), *_server_checks(found, project), *_hook_checks(found, project, canary)]
+    if client == "codex":
+        checks.append(_codex_trust(checks))
+    report = Report("doctor", extra={"outcome": outcome_of(checks), "client": client})
+    report.add(
+        Table(
+            "checks", ["rule", "outcome", "evidence", "fix"], [(c.rule, c.outcome, c.evidence, c.fix) for c in checks]
+        )
+    )
+    counts = {o: sum(c.outcome == o for c in checks) for o in (PASS, FAIL, UNKNOWN)}
+    report.summary = [f"{client}: " + ", ".join(f"{n} {o}" for o, n in counts.items() if n)]
+    report.next_step = next(
+        (c.fix for c in checks if c.outcome != PASS and c.fix), f"start {client} and ask for a triage of a trace"
+    )
+    return report
+
+
+def outcome_of(checks: Iterable[Check]) -> str:
+    """`fail` when any fails, else `unknown` when any is unknown, else `pass`."""
+    outcomes = {c.outcome for c in checks}
+    return FAIL if FAIL in outcomes else UNKNOWN if UNKNOWN in outcomes else PASS
+
+
+def _skill_checks(client: Client, project: Path | None) -> list[Check]:
+    folder = client.skills_folder(project)
+    again = f"infer-forge install --client {client.NAME}"
+    checks: list[Check] = []
+    for name in skills.shipped():
+        state = skills.state(name, folder / name)
+        good = state in ("linked", "current")
+        fix = "" if good else again if state in ("absent", "outdated") else f"move {folder / name} away, then {again}"
+        checks.append(Check(f"skill-{name}", PASS if good else FAIL, f"{folder / name}: {state}", fix))
+    return checks
+
+
+def _server_checks(client: Client, project: Path | None) -> list[Check]:
+    command = client.server_command(project)
+    again = f"infer-forge install --client {client.NAME}"
+    if command is None:
+        return [Check("server-registered", FAIL, "no MCP server infer-forge is registered", again)]
+    registered = Check("server-registered", PASS, " ".join(command))
+    try:
+        took, tools = _ask_server(command)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as exc:
+        return [registered, Check("server-answers", FAIL, f"{type(exc).__name__}: {exc}", again)]
+    slow = took > SLOW_START_S
+    evidence = f"initialize answered in {took:.2f} s, {tools} tools"
+    fix = (
+        "start-up over 1 s: the first turn of `codex exec` may miss the tools; set required = true for the server"
+        if slow
+        else ""
+    )
+    return [registered, Check("server-answers", FAIL if slow else PASS, evidence, fix)]
+
+
+@contextlib.contextmanager
+def _deadline(process: subprocess.Popen[Any]) -> Generator[None]:
+    """A program that does not answer is ended, so that a check never hangs."""
+    timer = threading.Timer(ANSWER_LIMIT_S, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _ask_server(command: list[str]) -> tuple[float, int]:
+    """Start the registered server as the client would; seconds to its first answer, and the number of tools."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "doctor", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    start = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    with _deadline(process), process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write("".join(f"{json.dumps(m)}\n" for m in messages).encode())
+            process.stdin.flush()
+            first = json.loads(process.stdout.readline() or "null")
+            took = time.monotonic() - start
+            listed = json.loads(process.stdout.readline() or "null")
+        finally:
+            process.kill()
+    if not first or "result" not in first or not listed:
+        raise ValueError("the server gave no answer")
+    return took, len(listed["result"]["tools"])
+
+
+def _hook_checks(client: Client, project: Path | None, canary: Callable[[str], tuple[bool, str]] | None) -> list[Check]:
+    ours = [h for h in client.hooks(project) if h.program == "infer-forge-guard"]
+    if not ours:
+        fix = f"infer-forge install --client {client.NAME}"
+        return [
+            Check("guard-hook-registered", FAIL, "the safety guard's hook is not registered: nothing is blocked", fix)
+        ]
+    program = ours[0].command.split()[0].strip("'\"")
+    checks = [Check("guard-hook-registered", PASS, ours[0].command)]
+    if not os.access(program, os.X_OK):
+        fix = f"infer-forge install --client {client.NAME}"
+        return [*checks, Check("guard-hook-runs", FAIL, f"{program} cannot be run", fix)]
+    if canary is None:
+        return [*checks, Check("guard-hook-runs", UNKNOWN, "no canary was given")]
+    blocked, said = canary(ours[0].command)
+    fix = "" if blocked else "infer-forge guard status"
+    return [*checks, Check("guard-hook-runs", PASS if blocked else FAIL, said, fix)]
+
+
+def _codex_trust(checks: list[Check]) -> Check:
+    """Whether Codex trusts the hook: asked of its app-server, when codex is there."""
+    if not any(c.rule == "guard-hook-registered" and c.outcome == PASS for c in checks):
+        return Check("codex-trusts-hook", UNKNOWN, "no hook to trust", "infer-forge install --client codex")
+    by_hand = "start `codex`, open /hooks and trust infer-forge-guard"
+    codex = shutil.which("codex")
+    if not codex:
+        return Check(
+            "codex-trusts-hook", UNKNOWN, "codex is not on PATH, so its trust state could not be read", by_hand
+        )
+    try:
+        status = _ask_codex(codex)
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as exc:
+        return Check("codex-trusts-hook", UNKNOWN, f"codex app-server did not tell ({type(exc).__name__})", by_hand)
+    good = status == "trusted"
+    return Check("codex-trusts-hook", PASS if good else FAIL, f"trustStatus {status}", "" if good else by_hand)
+
+
+def _ask_codex(codex: str) -> str:
+    """trustStatus of our hook as `codex app-server` lists it."""
+    client_info = {"name": "infer-forge-doctor", "title": "doctor", "version": "1"}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": {"clientInfo": client_info}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [str(Path.cwd())]}},
+    ]
+    text = "".join(f"{json.dumps(m)}\n" for m in messages)
+    process = subprocess.Popen(
+        [codex, "app-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with _deadline(process), process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(text)
+            process.stdin.flush()
+            for _ in range(40):
+                message = json.loads(process.stdout.readline())
+                if message.get("id") == 2:
+                    return _trust_in(message["result"])
+        finally:
+            process.kill()
+    raise ValueError("no answer")
+
+
+def _trust_in(listed: dict[str, Any]) -> str:
+    hooks = [h for place in listed.get("data", []) for h in place.get("hooks", [])]
+    ours = [h for h in hooks if "infer-forge-guard" in json.dumps(h)]
+    return str(ours[0].get("trustStatus", "unknown")) if ours else "not listed"

@@ -1,0 +1,192 @@
+"""Install puts things where each client looks, leaves everybody else's alone, can be repeated, and is undone by uninstall."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.tables import Table
+from infer_forge.clients import client_named, examine, install, skills, uninstall
+from infer_forge.clients.model import CLIENT_NAMES, Hook
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+GUARD = Hook("PreToolUse", "Bash|mcp__.*", "/opt/x/infer-forge-guard", 10)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Two skills of our own making in place of the real ones."""
+    made: dict[str, Path] = {}
+    for name in ("one-skill", "two-skill"):
+        folder = tmp_path / "shipped" / name
+        (folder / "scripts").mkdir(parents=True)
+        (folder / "SKILL.md").write_text(f"---\nname: {name}\n---\n")
+        (folder / "scripts" / "run.py").write_text("pass\n")
+        made[name] = folder
+    monkeypatch.setattr(skills, "shipped", lambda: made)
+    return made
+
+
+def outcomes(table: Table) -> list[str]:
+    return [row[2] for row in table.rows]
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+@pytest.mark.parametrize("in_project", [False, True])
+def test_a_second_install_changes_nothing_and_uninstall_leaves_nothing(
+    name: str, in_project: bool, tmp_path: Path, shipped: dict[str, Path]
+) -> None:
+    project = tmp_path / "project" if in_project else None
+    first = install(name, project=project, hooks=[GUARD])
+    assert set(outcomes(first.tables["changes"])) == {"added"}
+    again = install(name, project=project, hooks=[GUARD])
+    assert set(outcomes(again.tables["changes"])) == {"unchanged"}
+    client = client_named(name)
+    assert client.hooks(project) == [GUARD]
+    assert client.server_command(project) is not None
+    assert all((client.skills_folder(project) / s / "SKILL.md").is_file() for s in shipped)
+    gone = uninstall(name, project=project)
+    assert set(outcomes(gone.tables["changes"])) == {"removed"}
+    assert (client.hooks(project), client.server_command(project)) == ([], None)
+    assert not any(client.skills_folder(project).iterdir())
+
+
+def test_links_follow_the_installation(shipped: dict[str, Path]) -> None:
+    install("claude", link=True)
+    target = client_named("claude").skills_folder(None) / "one-skill"
+    assert target.resolve() == shipped["one-skill"].resolve()
+    assert skills.state("one-skill", target) == "linked"
+
+
+def test_an_upgrade_replaces_an_old_copy_but_not_an_edited_one(shipped: dict[str, Path]) -> None:
+    install("claude")
+    folder = client_named("claude").skills_folder(None)
+    (folder / "two-skill" / "SKILL.md").write_text("edited by its user")
+    for source in shipped.values():
+        (source / "SKILL.md").write_text("new version")
+    assert skills.state("one-skill", folder / "one-skill") == "outdated"
+    report = install("claude")
+    assert (folder / "one-skill" / "SKILL.md").read_text() == "new version"
+    assert (folder / "two-skill" / "SKILL.md").read_text() == "edited by its user"
+    assert any(o.startswith("skipped: it was edited") for o in outcomes(report.tables["changes"]))
+
+
+def test_a_folder_of_the_same_name_that_is_not_ours_is_left_alone(shipped: dict[str, Path]) -> None:
+    folder = client_named("claude").skills_folder(None) / "one-skill"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("somebody else's")
+    install("claude")
+    uninstall("claude")
+    assert (folder / "SKILL.md").read_text() == "somebody else's"
+
+
+def test_other_settings_and_hooks_of_the_user_stay_as_they_are(home: Path, shipped: dict[str, Path]) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    theirs = {"matcher": "Edit", "hooks": [{"type": "command", "command": "lint"}]}
+    before = {
+        "model": "x",
+        "hooks": {"PreToolUse": [theirs], "Stop": [{"hooks": [{"type": "command", "command": "bell"}]}]},
+    }
+    settings.write_text(json.dumps(before))
+    install("claude", hooks=[GUARD])
+    now = json.loads(settings.read_text())
+    assert now["hooks"]["PreToolUse"][0] == theirs
+    assert now["hooks"]["PreToolUse"][1]["hooks"][0]["onFailure"] == "block"
+    uninstall("claude")
+    assert json.loads(settings.read_text()) == before
+    assert json.loads((settings.parent / "settings.json.before-infer-forge").read_text()) == before
+
+
+def test_a_broken_settings_file_is_refused_and_left_alone(home: Path, shipped: dict[str, Path]) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text("{broken")
+    with pytest.raises(InputUnusable, match=r"settings\.json"):
+        install("claude", hooks=[GUARD])
+    assert (home / ".claude" / "settings.json").read_text() == "{broken"
+
+
+def test_codex_config_stays_valid_toml_and_keeps_what_was_there(home: Path, shipped: dict[str, Path]) -> None:
+    config = home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('model = "m"\n\n[mcp_servers.other]\ncommand = "x"\n')
+    install("codex")
+    parsed = tomllib.loads(config.read_text())
+    assert set(parsed["mcp_servers"]) == {"other", "infer-forge"}
+    assert parsed["mcp_servers"]["infer-forge"]["args"] == ["serve"]
+    uninstall("codex")
+    assert tomllib.loads(config.read_text()) == {"model": "m", "mcp_servers": {"other": {"command": "x"}}}
+
+
+def test_a_server_table_written_by_hand_is_left_alone_and_used_by_doctor(home: Path, shipped: dict[str, Path]) -> None:
+    config = home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    text = '[mcp_servers.infer-forge]\ncommand = "/usr/bin/mine"\nargs = ["serve", "--read-only"]\n'
+    config.write_text(text)
+    report = install("codex")
+    assert config.read_text() == text
+    assert any("by hand" in o for o in outcomes(report.tables["changes"]))
+    assert client_named("codex").server_command(None) == ["/usr/bin/mine", "serve", "--read-only"]
+
+
+def test_an_unknown_client_is_a_usage_fault() -> None:
+    with pytest.raises(UsageFault, match="no client 'cursor'"):
+        install("cursor")
+
+
+def blocked(_: str) -> tuple[bool, str]:
+    return True, "canary was blocked"
+
+
+def doctored(name: str, canary: bool = True) -> dict[str, str]:
+    report = examine(name, canary=blocked if canary else None)
+    return {row[0]: row[1] for row in report.tables["checks"].rows}
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_doctor_fails_before_an_install_and_names_each_missing_part(name: str, shipped: dict[str, Path]) -> None:
+    found = doctored(name)
+    for rule in ("skill-one-skill", "server-registered", "guard-hook-registered"):
+        assert found[rule] == "fail"
+
+
+def test_doctor_passes_after_an_install(tmp_path: Path, shipped: dict[str, Path]) -> None:
+    program = tmp_path / "infer-forge-guard"
+    program.write_text("#!/bin/sh\nexit 2\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    install("claude", hooks=[Hook("PreToolUse", "Bash", str(program), 10)])
+    assert set(doctored("claude").values()) == {"pass"}
+
+
+def test_doctor_says_when_it_could_not_see_the_trust_of_codex(
+    tmp_path: Path, shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install("codex", hooks=[GUARD])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctored("codex")["codex-trusts-hook"] == "unknown"
+
+
+def test_a_server_that_does_not_answer_fails_the_check(home: Path, shipped: dict[str, Path]) -> None:
+    (home / ".claude.json").write_text(
+        json.dumps({"mcpServers": {"infer-forge": {"command": "/bin/true", "args": []}}})
+    )
+    assert doctored("claude")["server-answers"] == "fail"
