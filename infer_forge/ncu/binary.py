@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -72,13 +73,13 @@ def _refuse_empty(box: Container, file: Path) -> None:
 
 
 @contextmanager
-def _unpacked(file: Path, head: bytes) -> Iterator[Path]:
+def _unpacked(file: Path, head: bytes) -> Generator[Path]:
     """The file as a plain container: zstd content (`.ncu-repz`) is unpacked into a temporary file first."""
     if not head.startswith(ZSTD):
         yield file
         return
     try:
-        import zstandard
+        zstandard: Any = importlib.import_module("zstandard")
     except ImportError:
         raise MissingPart(
             "the report is compressed and zstandard is not installed",
@@ -102,7 +103,7 @@ def _unpacked(file: Path, head: bytes) -> Iterator[Path]:
 
 
 @contextmanager
-def _whole(box: Container, plain: Path, report: NcuReport) -> Iterator[Path]:
+def _whole(box: Container, plain: Path, report: NcuReport) -> Generator[Path]:
     """The file itself, or, when its end is cut, a copy of its whole blocks (`ncu_report` reads a cut file as empty)."""
     if not box.cut:
         yield plain

@@ -156,7 +156,7 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
             pending = [line]
             continue
         if line.startswith('"'):
-            yield line, next(csv.reader([line]), [])
+            yield line, next(iter(csv.reader([line])))
         else:
             yield line, []
     if pending:

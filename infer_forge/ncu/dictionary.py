@@ -11,6 +11,7 @@ from infer_forge.base.resources import load_yaml
 from infer_forge.ncu.model import Launch, Value
 
 FILE = "references/ncu_metrics.yaml"
+RULE_FACT = "Rule"  # section name under which figures stand that only a rule's sentence gives
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def settle_labels(launch: Launch) -> None:
 def find(launch: Launch, key: str) -> Value | None:
     """The value of one of our metrics, or None: not collected."""
     entry = metrics()[key]
-    for name in (*entry.names, *entry.labels):
+    for name in (*entry.names, *entry.labels, f"{RULE_FACT}/{key}"):
         value = launch.values.get(name)
         if value is not None:
             return value

@@ -13,6 +13,7 @@ from infer_forge.ncu.container import MAGIC, ZSTD, looks_like
 from infer_forge.ncu.csvpage import is_header, read_csv
 from infer_forge.ncu.model import Launch, NcuReport
 from infer_forge.ncu.names import identity
+from infer_forge.ncu.rulefacts import settle_rules
 from infer_forge.ncu.textio import encoding_of, read_lines
 from infer_forge.ncu.textpage import is_kernel_line, read_text
 
@@ -49,6 +50,7 @@ def load(
         report.launches = _chosen(report, pattern, launch)
     for item in report.launches:
         dictionary.settle_labels(item)
+        settle_rules(item)
         _fill(item)
     return report
 

@@ -7,6 +7,7 @@ can die on damaged input; nothing else of infer-forge imports it. Standard libra
 from __future__ import annotations
 
 import collections
+import importlib
 import json
 import math
 import os
@@ -26,7 +27,8 @@ def _cap_memory(limit_bytes: int) -> None:
         import resource
     except ImportError:  # Windows: the soft cap alone
         return
-    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes * 2 + (1 << 30),) * 2)
+    most = limit_bytes * 2 + (1 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _resident_bytes() -> int:
@@ -63,9 +65,9 @@ def _metrics(action: Any, wanted: list[str], pattern: re.Pattern[str] | None) ->
     take += [s for subs in breakdown.values() for s in subs if s in names]
     out: dict[str, Any] = {}
     for name in dict.fromkeys(take):
-        metric = action.metric_by_name(name)
+        metric: Any = action.metric_by_name(name)
         value = _value(metric) if metric is not None else None
-        if value is not None:
+        if value is not None and metric is not None:
             out[name] = [value, metric.unit() or ""]
     return out, breakdown
 
@@ -74,11 +76,11 @@ def _rules(action: Any) -> list[dict[str, Any]]:
     """NVIDIA's rule results under the keys that they have; results without a message are left out."""
     out: list[dict[str, Any]] = []
     for item in action.rule_results_as_dicts():
-        message = item.get("rule_message") or {}
+        message: dict[str, Any] = item.get("rule_message") or {}
         kind = int(message.get("type") or 0)
         if not message.get("message") or kind == 0:
             continue
-        estimate = item.get("speedup_estimation") or {}
+        estimate: dict[str, Any] = item.get("speedup_estimation") or {}
         out.append(
             {
                 "rule": item.get("rule_identifier"),
@@ -153,8 +155,7 @@ def _action(action: Any, index: int, request: dict[str, Any], pattern: re.Patter
 
 def read(request: dict[str, Any]) -> dict[str, Any]:
     """Read the wanted actions (`indices`, or all up to `max_actions`) of `path`; stop early at the memory cap."""
-    import ncu_report  # pyright: ignore[reportMissingImports]
-
+    ncu_report: Any = importlib.import_module("ncu_report")
     pattern = re.compile(request["pattern"]) if request.get("pattern") else None
     context = ncu_report.load_report(request["path"])
     places = [(r, a) for r in range(context.num_ranges()) for a in range(context.range_by_idx(r).num_actions())]
