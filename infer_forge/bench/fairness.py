@@ -138,10 +138,8 @@ def _e2(sides: Sides) -> tuple[str, str]:
             spread = 100.0 * (known[high] / known[low] - 1.0)
             if spread > limit:
                 what = name.split("_")[1]
-                return (
-                    FAIL,
-                    f"{scenario.name}: {what} tokens a request {low} {known[low]:.1f}, {high} {known[high]:.1f} ({spread:.2f} %, limit {limit} %)",
-                )
+                seen = f"{low} {known[low]:.1f}, {high} {known[high]:.1f}"
+                return FAIL, f"{scenario.name}: {what} tokens a request {seen} ({spread:.2f} %, limit {limit} %)"
     if unknown or not compared:
         return UNKNOWN, "; ".join(unknown[:3]) or "no scenario has runs of two sides"
     return PASS, f"{compared} totals agree within {limit} %"
@@ -301,7 +299,7 @@ def _e12(sides: Sides) -> tuple[str, str]:
 
 
 _QUESTIONS: dict[str, tuple[str, str]] = {
-    "E1": ("same model, precision, GPUs, sampling", "record the missing fields on every side (infer-forge engine env, fingerprint) or make them equal"),
+    "E1": ("same model, precision, GPUs, sampling", "record the missing fields on every side (infer-forge engine env), or equal them"),
     "E2": ("same tokens", "send the same prompt file to every engine, with ignore_eos and fixed output lengths"),
     "E3": ("same speculation", "switch speculation off or on everywhere, and record acceptance lengths"),
     "E4": ("same cache state", "flush the prefix cache before each run or send unique prompts; record it"),
