@@ -108,9 +108,16 @@ def key_of(path: Path) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 
-def find(path: Path, key: str) -> Trace | None:
-    """The cached trace of a key, or None. Its columns are read-only; a damaged file is removed and counts as none."""
-    loaded = _open(folder() / f"{key}.kt")
+def find(path: Path, key: str, place: Path | None = None) -> Trace | None:
+    """The cached trace of a key, or None. Its columns are read-only; a damaged file is removed and counts as none.
+
+    Args:
+        path: the trace file.
+        key: of the file as it is now.
+        place: another cache folder than the usual.
+    """
+    place = place or folder()
+    loaded = _open(place / f"{key}.kt")
     if loaded is None or loaded[0].facts is None:
         return None
     header, tables = loaded
@@ -133,7 +140,7 @@ def find(path: Path, key: str) -> Trace | None:
         from_cache=True,
         **made,
     )
-    trace.load_events = lambda: _events(path, key)
+    trace.load_events = lambda: _events(path, key, place)
     return trace
 
 
@@ -155,7 +162,7 @@ def keep(trace: Trace, key: str) -> None:
     with contextlib.suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
         _write(folder() / f"{key}.kt", {k: getattr(trace, k) for k in _TABLES}, facts=facts)
-        _write_events(trace.events, key)
+        _write_events(trace.events, folder() / f"{key}.ev")
         trim(_limit_bytes(), keep_key=key)
 
 
@@ -195,13 +202,13 @@ def _limit_bytes() -> int:
     return int(settings().get("cache.limit_mb")) << 20
 
 
-def _write_events(layer: EventLayer, key: str) -> None:
-    _write(folder() / f"{key}.ev", {"ops": layer.ops, "frames": layer.frames}, texts=layer.texts)
+def _write_events(layer: EventLayer, path: Path) -> None:
+    _write(path, {"ops": layer.ops, "frames": layer.frames}, texts=layer.texts)
 
 
-def _events(path: Path, key: str) -> EventLayer:
+def _events(path: Path, key: str, place: Path) -> EventLayer:
     """The event layer: from the cache, else by reading the file again."""
-    loaded = _open(folder() / f"{key}.ev")
+    loaded = _open(place / f"{key}.ev")
     if loaded is not None and loaded[0].texts is not None:
         made: dict[str, Any] = {k: form(**loaded[1][k]) for k, form in _EVENTS.items()}
         return EventLayer(made["ops"], made["frames"], loaded[0].texts)
@@ -212,9 +219,9 @@ def _events(path: Path, key: str) -> EventLayer:
     from infer_forge.trace.read import parse
 
     layer = parse(path).events
-    with contextlib.suppress(OSError):
-        folder().mkdir(parents=True, exist_ok=True)
-        _write_events(layer, key)
+    if place.is_dir():
+        with contextlib.suppress(OSError):
+            _write_events(layer, place / f"{key}.ev")
     return layer
 
 

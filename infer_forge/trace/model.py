@@ -301,7 +301,10 @@ class SkippedFile:
 
 @dataclass
 class TraceSet:
-    """Every rank of what was asked for, one `Trace` a rank, ordered by rank; duplicates are in `skipped`."""
+    """Every rank of what was asked for, one `Trace` a rank and file, ordered by rank; duplicates are in `skipped`.
+
+    A rank occurs more than once where the profiler wrote several files for it (SGLang's profile by stage).
+    """
 
     traces: list[Trace]
     skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
