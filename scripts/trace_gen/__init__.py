@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from trace_gen.families import FAMILIES, config, forward
+from trace_gen.files import TraceFile, opened, write_step
 from trace_gen.model import CollectiveTruth, Item, Kernel, Spec, Step, StepTruth, Truth
 from trace_gen.specs import HELD_OUT_SEEDS, SPECS, WORKING_SEEDS
 from trace_gen.timeline import Simulation
-from trace_gen.write import RankWriter, TraceFile, opened, write_step
 
 
 def rank_path(out: Path, rank: int) -> Path:
@@ -49,7 +49,7 @@ def generate(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0], *, truth: bool
             if spec.only_rank is not None and lane.rank != spec.only_rank:
                 continue
             path = out if together or spec.only_rank is not None else rank_path(out, lane.rank)
-            files.append(TraceFile(spec, [sim.lanes[n] for n in group], stack.enter_context(opened(path)), kept, path))
+            files.append(TraceFile(spec, [sim.lanes[n] for n in group], stack.enter_context(opened(path)), path))
         ranks = {lane.rank: file for file in files for lane in file.lanes}
         total = len(spec.steps) * spec.cycles
         for run in sim.run():
@@ -77,7 +77,7 @@ def generate_capture(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0]) -> Pat
     )
     sim = Simulation(plain, seed)
     with opened(out) as raw:
-        file = TraceFile(plain, [sim.lanes[0]], raw, None, out)
+        file = TraceFile(plain, [sim.lanes[0]], raw, out)
         for run in sim.run():
             lane, (begin, length) = sim.lanes[0], run.host[0]
             batch = run.step.context + run.step.generation
@@ -108,7 +108,21 @@ def generate_mapping(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0]) -> Pat
 
 
 __all__ = [
-    *("FAMILIES", "HELD_OUT_SEEDS", "SPECS", "WORKING_SEEDS"),
-    *("CollectiveTruth", "Item", "Kernel", "RankWriter", "Spec", "Step", "StepTruth", "Truth"),
-    *("config", "forward", "generate", "generate_capture", "generate_mapping", "rank_path"),
+    "FAMILIES",
+    "HELD_OUT_SEEDS",
+    "SPECS",
+    "WORKING_SEEDS",
+    "CollectiveTruth",
+    "Item",
+    "Kernel",
+    "Spec",
+    "Step",
+    "StepTruth",
+    "Truth",
+    "config",
+    "forward",
+    "generate",
+    "generate_capture",
+    "generate_mapping",
+    "rank_path",
 ]

@@ -60,7 +60,7 @@ def main() -> int:
     if options.list:
         for name, spec in SPECS.items():
             print(
-                f"{name:18} {spec.family:12} layers={spec.layers} ranks={spec.ranks} steps={len(spec.steps)}x{spec.cycles} {spec.annotation}"
+                f"{name:18} {spec.family:12} layers={spec.layers} ranks={spec.ranks} {len(spec.steps)}x{spec.cycles} {spec.annotation}"
             )
         return 0
     if options.spec not in SPECS:

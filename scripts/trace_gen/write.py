@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, cast
+from collections.abc import Callable
+from typing import BinaryIO
 
-from trace_gen.model import Kernel, Spec, Step, StepTruth, Truth
-from trace_gen.timeline import SIDE, GraphLaunch, Lane, Placed, Simulation, StepRun
+from trace_gen.model import Spec, Step
+from trace_gen.timeline import MAIN, GraphLaunch, Lane, Placed
 
 _FLUSH = 1 << 21
 _OUTER = (
@@ -22,17 +18,6 @@ _OUTER = (
     "contextlib.py(80): inner",
     "python/sglang/srt/model_executor/model_runner.py(2100): _forward_raw",
 )
-_STEP_FRAMES = (
-    "threading.py(1012): run",
-    "{srt}managers/scheduler.py(1080): event_loop_overlap",
-    "{srt}managers/scheduler.py(2010): run_batch",
-    "{srt}managers/tp_worker.py(330): forward_batch_generation",
-    "{srt}model_executor/model_runner.py(2060): forward",
-)
-_DEVICES = {
-    "nvidia": ("NVIDIA H100 80GB HBM3", 85_000_000_000, 9, 0, 132),
-    "amd": ("AMD Instinct MI300X", 206_000_000_000, 9, 4, 304),
-}
 
 
 def spell(spec: Spec, step: Step, number: int) -> str | None:
@@ -59,8 +44,8 @@ def spell(spec: Spec, step: Step, number: int) -> str | None:
 class RankWriter:
     """Writes the file of one rank, or of all when merged, and records the truth of what it wrote."""
 
-    def __init__(self, spec: Spec, out: BinaryIO, truth: Truth | None) -> None:
-        self.spec, self.out, self.truth = spec, out, truth
+    def __init__(self, spec: Spec, out: BinaryIO) -> None:
+        self.spec, self.out = spec, out
         self.events = 0
         self._parts: list[str] = []
         self._size = 0
@@ -69,8 +54,8 @@ class RankWriter:
         self._flow = 0
         kineto = spec.layout == "kineto"
         self._join = ",\n" if kineto else ","
-        self._stamp = self._stamps()
-        self._base = spec.base_us * 1000
+        self.stamp = self._stamps()
+        self.base = spec.base_us * 1000
         self._open = '  {\n    "ph": ' if kineto else '{"ph": '
         self._line = ",\n    " if kineto else ", "
         self._args = ("{\n      ", "\n    }\n  }") if kineto else ("{", "}}")
@@ -181,7 +166,7 @@ class RankWriter:
         external = self._external()
         pieces: list[str] = []
         if spec.stacks:
-            python = '"Python parent id": %s, "Python id": %s, "Ev Idx": %s'
+            python = '"Python parent id": %s, "Python id": %s, "Python thread": 0, "Ev Idx": %s'
             pieces += [self.event("python_function", frame, pid, tid, python) for frame in self._frames(p.item.frame)]
         shapes = ', "Concrete Inputs": ["", ""], "Input Dims": [[4096, 4096], [4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]'
         op = f'{external}"Record function id": 0, "Sequence number": %s, "Fwd thread id": 0' + (
@@ -193,7 +178,7 @@ class RankWriter:
         args = f'{external}"cbid": 211, "correlation": %s'
         if spec.vendor == "amd":
             kernel = json.dumps(p.item.name).replace("%", "%%")
-            args = f'{external}"cid": 211, "correlation": %s, "kernel": {kernel}, "stream": "0x0", "grid": [152, 1, 1], "block": [256, 1, 1]'
+            args = f'{external}"cid": 211, "correlation": %s, "kernel": {kernel}, "stream": "0x0", "grid": [152, 1, 1]'
         pieces.append(self.event("cuda_driver" if driver else "cuda_runtime", launch_name, pid, tid, args))
         if flow:
             pieces.append(self._flow_event("s", pid, tid))
@@ -210,7 +195,7 @@ class RankWriter:
 
     def eager(self, lane: Lane, p: Placed, written: bool) -> None:
         """All events of one eager launch; `written` is False when the kernel event is lost."""
-        spec, stamp, base = self.spec, self._stamp, self._base
+        spec, stamp, base = self.spec, self.stamp, self.base
         flow = spec.flows == "balanced" or (spec.flows == "unbalanced" and p.correlation % 2 == 0)
         begin, length = p.op[0] + base, p.op[1]
         numbers: list[object] = []
@@ -261,14 +246,14 @@ class RankWriter:
         text = self.event("cuda_runtime", name, pid, tid, f'{self._external()}"cbid": 311, "correlation": %s')
         flow = self.spec.flows != "missing"
         numbers: list[object] = [
-            self._stamp(g.launch[0] + self._base),
-            self._stamp(g.launch[1]),
+            self.stamp(g.launch[0] + self.base),
+            self.stamp(g.launch[1]),
             g.external,
             g.correlation,
         ]
         if flow:
             text += self._join + self._flow_event("s", pid, tid)
-            numbers += [g.correlation, self._stamp(g.launch[0] + self._base)]
+            numbers += [g.correlation, self.stamp(g.launch[0] + self.base)]
         self.put(text % tuple(numbers), 1 + flow)
 
     def replayed(self, lane: Lane, p: Placed, node: int) -> None:
@@ -282,8 +267,8 @@ class RankWriter:
                 text += self._join + self._flow_event("f", *self.device_ids(lane, p.stream))
             found = (text, 1 + flow)
             self._templates[key] = found
-        start = self._stamp(p.start + self._base)
-        numbers: list[object] = [start, self._stamp(p.dur), p.external, node, p.correlation]
+        start = self.stamp(p.start + self.base)
+        numbers: list[object] = [start, self.stamp(p.dur), p.external, node, p.correlation]
         if flow:
             numbers += [p.correlation, start]
         self.put(found[0] % tuple(numbers), found[1])
@@ -293,189 +278,18 @@ class RankWriter:
         pid, tid = self.host_ids(lane) if stream is None else self.device_ids(lane, stream)
         cat = "user_annotation" if stream is None else "gpu_user_annotation"
         text = self.event(cat, name, pid, tid, '"External id": %s')
-        self.put(text % (self._stamp(begin + self._base), self._stamp(length), lane.external), 1)
+        self.put(text % (self.stamp(begin + self.base), self.stamp(length), lane.external), 1)
 
     def host_event(self, lane: Lane, cat: str, name: str, begin: int, length: int, args: str) -> None:
         """A runtime call or a step-wide Python frame."""
         pid, tid = self.host_ids(lane)
         text = self.event(cat, name, pid, tid, args.replace("%", "%%"))
-        self.put(text % (self._stamp(begin + self._base), self._stamp(length)), 1)
+        self.put(text % (self.stamp(begin + self.base), self.stamp(length)), 1)
 
     def metadata(self, lane: Lane) -> None:
         """`M` events that name processes and threads."""
-        for (pid, tid), label in ((self.host_ids(lane), "python"), (self.device_ids(lane, 7), f"GPU {lane.device}")):
-            for name, args in (
-                ("process_name", f'"name": "{label}"'),
-                ("process_labels", f'"labels": "{label}"'),
-                ("thread_name", f'"name": "{label} {tid}"'.replace('""', '"')),
-            ):
-                clean = args if name != "thread_name" else '"name": "thread"'
-                tail = "\n  }" if self.spec.layout == "kineto" else "}"
-                head = f'{self._open}"M", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": {self._stamp(self._base)}{self._line}'
-                self.put(f'{head}"args": {{{clean}}}{tail}', 1)
-
-
-def header(spec: Spec, lane: Lane) -> dict[str, object]:
-    """The keys before `traceEvents`."""
-    name, memory, major, minor, count = _DEVICES[spec.vendor]
-    devices = max(spec.devices, spec.ranks if spec.ranks > 1 else 1)
-    properties = [
-        {
-            "id": i,
-            "name": name,
-            "totalGlobalMem": memory,
-            "computeMajor": major,
-            "computeMinor": minor,
-            "numSms": count,
-            "maxThreadsPerBlock": 1024,
-        }
-        for i in range(devices)
-    ]
-    found: dict[str, object] = {"schemaVersion": 1, "deviceProperties": properties}
-    if spec.vendor == "amd":
-        found |= {"hip_runtime_version": 60443484, "hip_driver_version": 60443484, "roctracer_version": 4}
-    else:
-        found |= {"cupti_version": 26, "cuda_runtime_version": 12090, "cuda_driver_version": 12090}
-    if spec.ranks > 1:
-        groups = [
-            {
-                "pg_name": "tp:0",
-                "pg_desc": "tp:0",
-                "backend_config": "cuda:nccl",
-                "pg_size": spec.ranks,
-                "ranks": list(range(spec.ranks)),
-            }
-        ]
-        found["distributedInfo"] = {
-            "backend": "nccl",
-            "rank": lane.rank,
-            "world_size": spec.ranks,
-            "pg_count": 1,
-            "pg_config": groups,
-            "nccl_version": "2.27.3",
-        }
-    if spec.stacks:
-        found["with_stack"] = 1
-    if spec.shapes:
-        found["record_shapes"] = 1
-    return found | {"displayTimeUnit": "ms", "baseTimeNanoseconds": 1_759_276_800_000_000_000}
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, gzipped (the same bytes every time) when its name ends with .gz."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as raw:
-        if path.suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=1, mtime=0) as packed:
-                buffered = io.BufferedWriter(cast("io.RawIOBase", packed), 1 << 20)
-                yield cast(BinaryIO, buffered)
-                buffered.flush()
-                buffered.detach()
-        else:
-            yield raw
-
-
-class TraceFile:
-    """One output file with its lanes: begins with the header, ends with the trailing keys."""
-
-    def __init__(self, spec: Spec, lanes: list[Lane], out: BinaryIO, truth: Truth | None, path: Path) -> None:
-        self.spec, self.lanes, self.out, self.path = spec, lanes, out, path
-        self.writer = RankWriter(spec, out, truth)
-        if spec.list_form:
-            out.write(b"[\n")
-        else:
-            head = json.dumps(header(spec, lanes[0]), indent=2 if spec.layout == "kineto" else None)
-            out.write(head.rstrip("}").rstrip().encode() + b',\n  "traceEvents": [\n')
-        for lane in lanes:
-            self.writer.metadata(lane)
-
-    def close(self) -> None:
-        """End the array and the object."""
-        self.writer.flush()
-        tail = "\n]" if self.spec.list_form else f'\n  ],\n  "traceName": {json.dumps(self.path.name)}\n}}'
-        self.out.write(tail.encode() + b"\n")
-
-
-def _cut(spec: Spec, run: StepRun, last: bool, count: int) -> tuple[int, int]:
-    """Which kernels of a pass the capture saw: [from, to)."""
-    low = int(count * spec.cut_head) if run.number == 0 else 0
-    high = count - int(count * spec.cut_tail) if last else count
-    return low, high
-
-
-def write_step(
-    file: TraceFile, sim: Simulation, run: StepRun, lane_number: int, truth: Truth | None, last: bool
-) -> None:
-    """All events of one step on one lane."""
-    spec, writer = sim.spec, file.writer
-    lane, placed = sim.lanes[lane_number], run.kernels[lane_number]
-    low, high = _cut(spec, run, last, len(placed))
-    whole = low == 0 and high == len(placed)
-    name = spell(spec, run.step, run.number)
-    begin, length = run.host[lane_number]
-    if name and whole:
-        writer.mark(lane, name, begin, length, None)
-    if spec.stacks and whole:
-        root = "vllm/v1/" if spec.framework == "vllm" else "python/sglang/srt/"
-        for i, frame in enumerate(_STEP_FRAMES):
-            parent = f'"Python parent id": {i}, "Python id": {i + 1}, "Python thread": 0'
-            writer.host_event(
-                lane, "python_function", frame.format(srt=root), begin - 500 + i * 60, length + 900 - i * 120, parent
-            )
-    _write_launches(writer, sim, run, lane_number, truth, (low, high))
-    if high == len(placed):
-        sync_begin, sync_length, correlation = run.sync[lane_number]
-        call = "hipStreamSynchronize" if spec.vendor == "amd" else "cudaStreamSynchronize"
-        writer.host_event(
-            lane, "cuda_runtime", call, sync_begin, sync_length, f'"cbid": 131, "correlation": {correlation}'
-        )
-        if spec.sync_events:
-            pid, tid = writer.device_ids(lane, 7)
-            text = writer.event(
-                "cuda_sync", "Stream Sync", pid, tid, f'"stream": 7, "device": {lane.device}, "correlation": %s'
-            )
-            stamps = (writer._stamp(sync_begin + writer._base), writer._stamp(sync_length))  # pyright: ignore[reportPrivateUsage]
-            writer.put(text % (*stamps, correlation), 1)
-    seen = placed[low:high]
-    if not seen:
-        return
-    start, end = min(p.start for p in seen), max(p.start + p.dur for p in seen)
-    if name and whole and spec.gpu_annotation:
-        writer.mark(lane, name, start, end - start, 7)
-    if truth is not None:
-        truth.steps.append(StepTruth(lane.rank, run.number, name or "", run.step.stage, run.step.kind, start, end))
-
-
-def _write_launches(
-    writer: RankWriter, sim: Simulation, run: StepRun, lane_number: int, truth: Truth | None, window: tuple[int, int]
-) -> None:
-    spec, lane = sim.spec, sim.lanes[lane_number]
-    graphs = {g.number: g for g in run.graphs[lane_number]}
-    done: set[int] = set()
-    for index in range(*window):
-        p = run.kernels[lane_number][index]
-        lost = spec.drop > 0 and sim.rng.random() < spec.drop
-        if p.graph >= 0:
-            if p.graph not in done:
-                done.add(p.graph)
-                writer.graph_launch(lane, graphs[p.graph])
-            if not lost:
-                writer.replayed(lane, p, index)
-        else:
-            writer.eager(lane, p, not lost)
-        if truth is None:
-            continue
-        if lost:
-            truth.dropped += 1
-            continue
-        i, base = p.item, writer._base  # pyright: ignore[reportPrivateUsage]
-        launch = (p.launch[0] + base, p.launch[0] + base + p.launch[1])
-        place = (i.part, i.layer, i.half, i.kind)
-        truth.kernels.append(
-            Kernel(lane.rank, lane.device, p.stream, p.start + base, p.dur, i.name, i.op, i.frame, run.step.stage, run.step.kind,
-                   run.number, *place, i.comm, p.graph >= 0, p.correlation, launch, p.collective)
-        )  # fmt: skip
-
-
-__all__ = ["SIDE", "RankWriter", "TraceFile", "header", "opened", "spell", "write_step"]
+        tail = "\n  }" if self.spec.layout == "kineto" else "}"
+        for (pid, tid), label in ((self.host_ids(lane), "python"), (self.device_ids(lane, MAIN), f"GPU {lane.device}")):
+            for name, key in (("process_name", "name"), ("process_labels", "labels"), ("thread_name", "name")):
+                head = f'{self._open}"M", "name": "{name}", "pid": {pid}, "tid": {tid}, "ts": {self.stamp(self.base)}'
+                self.put(f'{head}{self._line}"args": {{"{key}": "{label}"}}{tail}', 1)
