@@ -115,7 +115,7 @@ def _trim(result: ForgeResult, budget: int, paged: str | None) -> None:
         if len(inputs) > 4:
             small["inputs"] = [*inputs[:4], {"more_inputs": len(inputs) - 4}]
         result.header = {**small, "trimmed": True}
-    for keep in (None, paged):
+    for keep in (paged, None):
         while _size(result) > budget:
             candidates = {n: t for n, t in result.tables.items() if len(t.rows) > _LEAST_ROWS and n != keep}
             if not candidates:
