@@ -27,6 +27,8 @@ def _layer(spec: Spec, decode: bool, number: int) -> tuple[str, list[Tagged]]:
     family = spec.family
     if family in ("llama", "qwen3"):
         return "dense", [*attn_dense(spec, family, qk_norm=family == "qwen3"), *ffn_dense(spec, family)]
+    if family == "micro":
+        return "dense", [*attn_dense(spec, "llama")[:6], *ffn_dense(spec, "llama")[:2]]
     if family == "qwen3_moe":
         return "moe", [*attn_dense(spec, "moe", qk_norm=True), *ffn_moe(spec, "moe")]
     if family == "deepseek_v3":
@@ -51,8 +53,9 @@ def _layer(spec: Spec, decode: bool, number: int) -> tuple[str, list[Tagged]]:
     raise ValueError(f"no such family: {family}; known: {', '.join(FAMILIES)}")
 
 
-FAMILIES = ("llama", "qwen3", "qwen3_moe", "deepseek_v3", "deepseek_v4", "qwen3_next", "gpt_oss", "flux")
-"""Names that `Spec.family` takes."""
+FAMILIES = ("llama", "qwen3", "qwen3_moe", "deepseek_v3", "deepseek_v4", "qwen3_next", "gpt_oss", "flux", "micro")
+"""Names that `Spec.family` takes; `micro` is eight kernels without head and tail, for measurements."""
+_BARE = ("flux", "micro")
 
 _AMD_NAMES = {
     "nvjet": "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT{tile}x64_MI16x16x1_SN_LDSB1",
@@ -106,7 +109,7 @@ def forward(spec: Spec, stage: str) -> Iterator[Item]:
             free,
         )
 
-    if spec.family != "flux":
+    if spec.family not in _BARE:
         for row in HEAD:
             yield item(row, "head")
         if spec.ranks > 1:
@@ -121,7 +124,7 @@ def forward(spec: Spec, stage: str) -> Iterator[Item]:
         if spec.mtp and number == spec.layers - 1:
             for row in TAIL:
                 yield item(row, "tail")
-    if spec.family != "flux" and not spec.mtp:
+    if spec.family not in _BARE and not spec.mtp:
         for row in TAIL:
             yield item(row, "tail")
 
@@ -144,6 +147,7 @@ def config(spec: Spec) -> dict[str, object]:
         "qwen3_next": ("Qwen3NextForCausalLM", "qwen3_next"),
         "gpt_oss": ("GptOssForCausalLM", "gpt_oss"),
         "flux": ("FluxTransformer2DModel", "flux"),
+        "micro": ("LlamaForCausalLM", "llama"),
     }
     architecture, model_type = names[spec.family]
     base |= {"architectures": [architecture], "model_type": model_type}

@@ -99,11 +99,22 @@ class TraceFile:
         else:
             head = json.dumps(header(spec, lanes[0]), indent=2 if spec.layout == "kineto" else None)
             out.write(head.rstrip("}").rstrip().encode() + b',\n  "traceEvents": [\n')
+        self._window: dict[int, tuple[str, int, int, int]] = {}
         for lane in lanes:
             self.writer.metadata(lane)
 
+    def widen(self, lane: Lane, name: str, host: tuple[int, int], end: int) -> None:
+        """Remember a step for the one window around everything."""
+        first, begin, host_end, device_end = self._window.get(lane.device, (name, host[0], 0, 0))
+        self._window[lane.device] = (first, begin, max(host_end, sum(host)), max(device_end, end))
+
     def close(self) -> None:
         """End the array and the object."""
+        for lane in self.lanes:
+            if lane.device in self._window:
+                name, begin, host_end, device_end = self._window[lane.device]
+                self.writer.mark(lane, name, begin, host_end - begin, None)
+                self.writer.mark(lane, name, begin, device_end - begin, MAIN)
         self.writer.flush()
         tail = "\n]" if self.spec.list_form else f'\n  ],\n  "traceName": {json.dumps(self.path.name)}\n}}'
         self.out.write(tail.encode() + b"\n")
@@ -126,7 +137,8 @@ def write_step(
     whole = low == 0 and high == len(placed)
     name = spell(spec, run.step, run.number)
     begin, length = run.host[lane_number]
-    if name and whole:
+    marked = name is not None and whole and not spec.one_window
+    if name and marked:
         writer.mark(lane, name, begin, length, None)
     if spec.stacks and whole:
         root = "vllm/v1/" if spec.framework == "vllm" else "python/sglang/srt/"
@@ -153,7 +165,9 @@ def write_step(
     if not seen:
         return
     start, end = min(p.start for p in seen), max(p.start + p.dur for p in seen)
-    if name and whole and spec.gpu_annotation:
+    if name and spec.one_window:
+        file.widen(lane, name, (begin, length), end)
+    if name and marked and spec.gpu_annotation:
         writer.mark(lane, name, start, end - start, MAIN)
     if truth is not None:
         truth.steps.append(StepTruth(lane.rank, run.number, name or "", run.step.stage, run.step.kind, start, end))

@@ -92,6 +92,7 @@ class Spec:
         framework: whose source paths the frames have: `sglang` or `vllm`.
         only_rank: write this rank's file alone (the others are still simulated, so collectives are right).
         graph_nodes: `graph id` and `graph node id` on replayed kernels, as newer PyTorch writes them.
+        one_window: one step mark around everything instead of one per step.
         latency_us: from a launch call to the earliest start on the device.
     """
 
@@ -136,6 +137,7 @@ class Spec:
     only_rank: int | None = None
     graph_nodes: bool = False
     latency_us: float = 2.0
+    one_window: bool = False
 
 
 class Kernel(NamedTuple):

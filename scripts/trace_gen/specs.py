@@ -20,15 +20,17 @@ DG = Step("decode", generation=16, graph=1)
 
 _V4 = (0, 0, 4, 128, 4, 128, 4, 128)
 
+_BIG = Spec("deepseek_v3", 16, (P, D, D, D), first_k_dense=1, stacks=True, frames=12, noise_ops=2, events=1_000_000)
+
 SPECS: dict[str, Spec] = {
     "sample": Spec(
         "qwen3_moe", 12, (P, D, D, D, D), cycles=2, ranks=2, only_rank=0, stacks=True, frames=6, custom_allreduce=True
     ),
     "sample_tp2": Spec("qwen3_moe", 12, (P, D, D, D, D), cycles=2, ranks=2, skew_us=40, custom_allreduce=True),
-    "big1m": Spec("qwen3_moe", 32, (P, D, D, D), stacks=True, frames=12, noise_ops=2, events=1_000_000),
-    "big4m": Spec("qwen3_moe", 32, (P, D, D, D), stacks=True, frames=12, noise_ops=2, events=4_000_000),
-    "windows4k": Spec("llama", 1, (D,), cycles=4000),
-    "window1": Spec("llama", 4000, (D,), cycles=1),
+    "big1m": _BIG,
+    "big4m": replace(_BIG, events=4_000_000),
+    "windows4k": Spec("micro", 1, (D,), cycles=4000),
+    "window1": Spec("micro", 1, (D,), cycles=4000, one_window=True),
     "llama": Spec("llama", 16, (P, D, D), cycles=3),
     "qwen3": Spec("qwen3", 16, (P, D, D), cycles=3),
     "qwen3_moe": Spec("qwen3_moe", 16, (P, D, D), cycles=3, ranks=2),

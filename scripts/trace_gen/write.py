@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import BinaryIO
 
-from trace_gen.model import Spec, Step
+from trace_gen.model import Item, Spec, Step
 from trace_gen.timeline import MAIN, GraphLaunch, Lane, Placed
 
 _FLUSH = 1 << 21
@@ -117,11 +117,15 @@ class RankWriter:
 
     # --- events -----------------------------------------------------------------------------------------------------
 
-    def _frames(self, frame: str) -> list[str]:
+    def _frames(self, item: Item) -> list[str]:
+        """The frames around a launch, outermost first: modules and wrappers, the model's own frame, torch's, a built-in."""
         count = self.spec.frames
-        outer = [_OUTER[i % len(_OUTER)] for i in range(max(0, count - 3))]
-        inner = [frame, "torch/_ops.py(1255): __call__", "<built-in method of PyCapsule object at 0x7f20>"]
-        return [*outer, *inner][-count:] if count >= 3 else [frame]
+        if count < 3:
+            return [item.frame]
+        outer = [_OUTER[i % len(_OUTER)] for i in range(count - 3)]
+        if outer and item.layer is not None:
+            outer[0] = f"nn.Module: DecoderLayer_{item.layer}"
+        return [*outer, item.frame, "torch/_ops.py(1255): __call__", "<built-in method of PyCapsule object at 0x7f20>"]
 
     def _kernel_template(self, lane: Lane, p: Placed) -> str:
         pid, tid = self.device_ids(lane, p.stream)
@@ -157,17 +161,18 @@ class RankWriter:
 
     def _eager_template(self, lane: Lane, p: Placed, flow: bool) -> tuple[str, int]:
         """Frames, ops, launch, flow and kernel of one eager launch, and how many events that is."""
-        key = (lane.rank, lane.device, p.item.name, p.item.op, p.item.frame, p.stream, flow)
+        spec = self.spec
+        layer = p.item.layer if spec.stacks else None
+        key = (lane.rank, lane.device, p.item.name, p.item.op, p.item.frame, layer, p.stream, flow)
         found = self._templates.get(key)
         if found:
             return found
-        spec = self.spec
         pid, tid = self.host_ids(lane)
         external = self._external()
         pieces: list[str] = []
         if spec.stacks:
             python = '"Python parent id": %s, "Python id": %s, "Python thread": 0, "Ev Idx": %s'
-            pieces += [self.event("python_function", frame, pid, tid, python) for frame in self._frames(p.item.frame)]
+            pieces += [self.event("python_function", frame, pid, tid, python) for frame in self._frames(p.item)]
         shapes = ', "Concrete Inputs": ["", ""], "Input Dims": [[4096, 4096], [4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]'
         op = f'{external}"Record function id": 0, "Sequence number": %s, "Fwd thread id": 0' + (
             shapes if spec.shapes else ""
@@ -200,7 +205,7 @@ class RankWriter:
         begin, length = p.op[0] + base, p.op[1]
         numbers: list[object] = []
         if spec.stacks:
-            count = len(self._frames(p.item.frame))
+            count = len(self._frames(p.item))
             for i in range(count):
                 away = (count - i) * 60
                 numbers += [

@@ -172,6 +172,17 @@ def test_a_cut_capture_begins_and_ends_inside_a_pass(tmp_path: Path) -> None:
     assert last[-1].part == "layer"
 
 
+def test_one_window_and_many_hold_the_same_kernels(tmp_path: Path) -> None:
+    many, truth = generate(replace(SPECS["windows4k"], cycles=40), tmp_path / "m.json", seed=113)
+    one, same = generate(replace(SPECS["window1"], cycles=40), tmp_path / "o.json", seed=113)
+    assert truth.kernels == same.kernels
+    assert len(truth.kernels) == 40 * 10
+    marks = [[e for e in _load(path) if e.get("cat") == "gpu_user_annotation"] for path in (many[0], one[0])]
+    assert (len(marks[0]), len(marks[1])) == (40, 1)
+    begin, end = _ns(marks[1][0]["ts"]), _ns(marks[1][0]["ts"]) + _ns(marks[1][0]["dur"])
+    assert all(begin <= k.ts_ns and k.ts_ns + k.dur_ns <= end for k in truth.kernels)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_kernels_that_the_classifier_knows(family: str) -> None:
     spec = Spec(family, 8, (Step("prefill"),), ranks=2, first_k_dense=2, compress_ratios=(0, 4, 128), hash_layers=1)
