@@ -45,16 +45,17 @@ def digest(reports: tuple[str, ...], form: str, out: str | None, wanted: str | N
 
     JSON keys: kernels, next_edit (exactly one), comparison, second_opinion.
     """
-    from infer_forge.ncu import compare, digest
+    from infer_forge.ncu.comparison import VERDICTS
+    from infer_forge.ncu.report import digest
 
-    report = digest.digest(list(reports), **options)
+    report = digest(list(reports), **options)
     deliver(report, form, out)
     if wanted:
         if report.extra["comparison"] is None:
             raise UsageFault(
                 "--require needs --baseline: a digest alone gives no verdict", next_step="add --baseline REPORT"
             )
-        require(report.extra["comparison"]["verdict"], wanted, known=compare.VERDICTS)
+        require(report.extra["comparison"]["verdict"], wanted, known=VERDICTS)
 
 
 def deliver(report: Report, form: str, out: str | None) -> None:
@@ -109,6 +110,6 @@ def check_log(log: str, form: str, out: str | None) -> None:
 @report_command
 def plan(program: tuple[str, ...], kernel: str | None, **options: Any) -> Report:
     """Print the ncu command for a question, and what must be true first. PROGRAM: the command to profile, after --."""
-    from infer_forge.ncu.plan import plan
+    from infer_forge.ncu.collection import plan
 
     return plan(kernel, program=shlex.join(program) if program else None, **options)

@@ -10,10 +10,10 @@ from infer_forge.base.lazy import attach
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "digest": "digest",
-        "compare": "compare",
+        "digest": "report",
+        "compare": "comparison",
         "load": "read",
-        "plan": "plan",
+        "plan": "collection",
         "check_log": "checklog",
         "lint_digest": "lint",
     },

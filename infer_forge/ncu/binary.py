@@ -19,7 +19,7 @@ from infer_forge.ncu import dictionary
 from infer_forge.ncu.container import MAGIC, ZSTD, Container, Entry, read_container
 from infer_forge.ncu.model import HotSpot, Launch, NcuReport, RuleResult
 from infer_forge.ncu.names import identity
-from infer_forge.ncu.read import no_kernel, no_launch, to_values
+from infer_forge.ncu.read import no_kernel, no_launch, ordinals, to_values
 
 MEMORY_BYTES = 1 << 30
 TIMEOUT_S = 120
@@ -45,7 +45,9 @@ def load_binary(
         indices = _within(chosen, cap, report)
         with _whole(box, plain, report) as readable:
             answer = ask(readable, indices, hot=hot, where=str(file))
-    _take(answer, report, {e.index: e for e in chosen})
+    _take(
+        answer, report, {e.index: e for e in chosen}, ordinals([identity(e.kernel, e.demangled) for e in box.results])
+    )
     return report
 
 
@@ -214,7 +216,7 @@ def _parsed(done: subprocess.CompletedProcess[bytes], where: str) -> dict[str, A
     return answer
 
 
-def _take(answer: dict[str, Any], report: NcuReport, entries: dict[int, Entry]) -> None:
+def _take(answer: dict[str, Any], report: NcuReport, entries: dict[int, Entry], places: list[int]) -> None:
     """The worker's answer into the report."""
     for item in answer["actions"]:
         entry = entries.get(item["index"])
@@ -225,6 +227,7 @@ def _take(answer: dict[str, Any], report: NcuReport, entries: dict[int, Entry]) 
             grid=entry.grid if entry else None,
             block=entry.block if entry else None,
             workload=item["workload"],
+            ordinal=places[int(item["index"])] if int(item["index"]) < len(places) else 0,
             values=to_values(item["values"]),
             breakdown=item["breakdown"],
             rules=[RuleResult(**rule) for rule in item["rules"]],

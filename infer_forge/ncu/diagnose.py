@@ -133,6 +133,15 @@ def grid_blocks(launch: Launch) -> int | None:
     return launch.grid[0] * launch.grid[1] * launch.grid[2] if launch.grid else None
 
 
+def waves_said(launch: Launch) -> str:
+    """The waves in words, as exactly as they were printed."""
+    waves = find(launch, "waves")
+    if waves is None or not isinstance(waves.value, float):
+        return "a small grid"
+    under = not waves.value and waves.half_step > 0
+    return f"under {waves.half_step:g} waves" if under else f"{waves.value:.2g} waves"
+
+
 def _small_grid(launch: Launch, top: float, evidence: list[Evidence]) -> Diagnosis | None:
     if top >= policy.limit("leaning_pct"):
         return None
@@ -145,7 +154,9 @@ def _small_grid(launch: Launch, top: float, evidence: list[Evidence]) -> Diagnos
         if near and near[0].borderline:
             evidence += near
         return None
-    said = f"{blocks} blocks for {sms:g} SMs" if few else f"{wave:.2g} waves: the grid does not fill the device once"
+    said = (
+        f"{blocks} blocks for {sms:g} SMs" if few else f"{waves_said(launch)}: the grid does not fill the device once"
+    )
     if few:
         near = [Evidence("grid blocks", blocks, "block", sms, "rule LaunchConfiguration: fewer blocks than SMs"), *near]
     return Diagnosis("small_grid", said, limiter="grid", character="small", evidence=[*evidence, *near])

@@ -130,7 +130,7 @@ def _candidates(launch: Launch, diagnosis: Diagnosis, found: list[Flag], small: 
         if flag.code not in by_code or (flag.waste_pct or 0) > (by_code[flag.code].waste_pct or 0):
             by_code[flag.code] = flag
     if diagnosis.family == "small_grid":
-        out = [_more_blocks(launch), _fewer_launches(small)]
+        out = [_fuse(launch) or _more_blocks(launch), _fewer_launches(small)]
     elif diagnosis.family == "latency":
         out = _latency(launch, diagnosis, by_code, small)
     else:
@@ -409,6 +409,27 @@ def _more_blocks(launch: Launch) -> Candidate:
         "block" if few else "waves",
         bound,
         "the idle part of the device",
+    )
+
+
+def _fuse(launch: Launch) -> Candidate | None:
+    """A kernel as short as a launch itself: more blocks cannot help, having no launch of its own can."""
+    duration = find(launch, "duration")
+    line = policy.threshold("launch_floor_ns")
+    if duration is None or not isinstance(duration.value, float) or duration.value > line.value:
+        return None
+    return Candidate(
+        "fuse",
+        "fuse it into its producer or consumer; where that is not possible, do several of its problems in one launch or put "
+        "the step into a CUDA graph",
+        f"{duration.value / 1000:.1f} us ({duration.name}) is near the floor of any launch (threshold {line.value / 1000:g} us)",
+        duration.name,
+        duration.value,
+        0.0,
+        "ns",
+        None,
+        "fusing removes the launch; what its work costs in the other kernel, only a new profile tells",
+        "the kernel it is fused into grows by as much, or the trace shows as many launches as before",
     )
 
 

@@ -63,6 +63,7 @@ class Launch:
         kernel: base name; demangled: the full signature (equal to `kernel` where the page prints no other).
         grid, block: launch dimensions, None where not stated.
         workload: `kernel`, `range`, `graph`, `cmdlist` or `subgrid`.
+        ordinal: how many launches of the same kernel stand before it in the report.
         values: metric id or `Section/Label` -> value. Absent means not collected.
         breakdown: throughput metric id -> ids of its sub-metrics.
         sections: identifiers or display names of the sections that the launch has.
@@ -77,6 +78,7 @@ class Launch:
     device: str | None = None
     cc: str | None = None
     workload: str = "kernel"
+    ordinal: int = 0
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     breakdown: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     rules: list[RuleResult] = field(default_factory=list[RuleResult])

@@ -100,11 +100,25 @@ def _load_page(file: Path, head: bytes) -> NcuReport:
         kind = "JSON" if head.startswith((b"{", b"[")) else "text without an Nsight Compute page"
         raise InputUnusable(f"is {kind}", where=where, next_step=step)
     (read_csv if form == "csv" else read_text)(read_lines(file, encoding), report)
+    for item, place in zip(
+        report.launches, ordinals([identity(x.kernel, x.demangled) for x in report.launches]), strict=True
+    ):
+        item.ordinal = place
     report.in_file = len(report.launches)
     report.names = dict(Counter(item.kernel for item in report.launches))
     if not report.launches:
         raise InputUnusable("holds a page header but no kernel", where=where, next_step="collect the report again")
     return report
+
+
+def ordinals(identities: list[str]) -> list[int]:
+    """For each launch, how many of the same kernel stand before it."""
+    seen: Counter[str] = Counter()
+    out: list[int] = []
+    for name in identities:
+        out.append(seen[name])
+        seen[name] += 1
+    return out
 
 
 def _form_of(line: str) -> str | None:

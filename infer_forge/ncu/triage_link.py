@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
@@ -57,7 +57,8 @@ def load_triage(path: str | Path) -> dict[str, list[dict[str, Any]]]:
         InputUnusable: the file is no report with tables.
     """
     data: Any = jsonio.read_json(path)
-    tables: dict[str, Any] = (data.get("tables") or {}) if isinstance(data, dict) else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    found: Any = data.get("tables") if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    tables = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if "kernel" not in tables:
         raise InputUnusable(
             "is no triage report (no table `kernel`)",

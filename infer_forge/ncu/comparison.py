@@ -9,7 +9,7 @@ from typing import Any
 from infer_forge.base.records import Finding, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.ncu import dictionary, policy
-from infer_forge.ncu.digest import Judged, digest
+from infer_forge.ncu.report import Judged, digest
 
 VERDICTS = ("improved", "regressed", "same", "not_comparable")
 # Our metric -> whether less of it is better; None: neither.
@@ -110,10 +110,10 @@ def _gate(base: Judged, candidate: Judged) -> list[list[Any]]:
         _row("driver", a.driver_version, b.driver_version),
         _row("workload", x.workload, y.workload),
         _row(
-            "launch within the kernel",
-            _ordinals(base),
-            _ordinals(candidate),
-            by_design=len(base.launches) != len(candidate.launches),
+            "launches of the kernel",
+            _places(base),
+            _places(candidate),
+            by_design=max(len(base.launches), len(candidate.launches)) > 1,
         ),
         _frequency(base, candidate),
         _row("grid", str(x.grid), str(y.grid), by_design=True),
@@ -134,23 +134,18 @@ def _version(text: str | None) -> str | None:
     return text.split(" ")[0] if text else None
 
 
-def _ordinals(judged: Judged) -> str:
-    """Whether the launches are all of the kernel's launches in the file, or a chosen one."""
-    return (
-        "all"
-        if len(judged.launches) > 1
-        else f"launch {judged.shown.index}"
-        if len(judged.report.names) == 1
-        else "single"
-    )
+def _places(judged: Judged) -> str:
+    """Which launches of its kernel are held: `2nd`, `1st to 4th` ..."""
+    places = sorted(x.ordinal + 1 for x in judged.launches)
+    return f"no. {places[0]}" if len(places) == 1 else f"no. {places[0]} to {places[-1]}"
 
 
 def _frequency(base: Judged, candidate: Judged) -> list[Any]:
     a, b = (dictionary.number(j.shown, "sm_frequency") for j in (base, candidate))
+    said = [None if v is None else f"{v / 1e6:.0f} MHz" for v in (a, b)]
     if a is None or b is None:
-        return ["SM frequency", a, b, "unknown"]
+        return ["SM frequency", *said, "unknown"]
     apart = 100 * abs(a - b) / max(a, b)
-    said = [f"{v / 1e6:.0f} MHz" for v in (a, b)]
     return ["SM frequency", *said, "differs" if apart > policy.limit("frequency_pct") else "equal"]
 
 

@@ -110,7 +110,7 @@ def digest(
     }
     _describe(out, loaded, judged, kernel, small, source=source)
     if baseline is not None:
-        from infer_forge.ncu.compare import add_comparison
+        from infer_forge.ncu.comparison import add_comparison
 
         base = load(baseline, kernel=baseline_kernel or kernel, launch=launch)
         add_comparison(out, judge(base), judged, named=bool(kernel or baseline_kernel))
