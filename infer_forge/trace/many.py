@@ -6,14 +6,15 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.trace import cache as caching
 from infer_forge.trace import workers
+from infer_forge.trace.columns import Frames, Ops
 from infer_forge.trace.foreign import seems
-from infer_forge.trace.model import SkippedFile, Trace, TraceSet
+from infer_forge.trace.model import EventLayer, SkippedFile, Trace, TraceSet
 from infer_forge.trace.read import load
 from infer_forge.trace.source import ByteSource
 
@@ -122,28 +123,39 @@ def _without_copies_by_name(files: list[Path], skipped: list[SkippedFile]) -> li
     return chosen
 
 
-def _read_ahead(files: list[Path], cache: bool) -> Path | None:
+def _read_ahead(files: list[Path], cache: bool) -> _Place | None:
     """Fill the cache in parallel where that pays; without a cache, a private one that goes when the process does."""
     todo = [f for f in files if not cache or caching.find(f, caching.key_of(f)) is None] if len(files) > 1 else []
     sizes = {f: f.stat().st_size for f in todo if f.exists()}
     if len(sizes) < 2 or sum(sizes.values()) < _POOL_BYTES or not workers.may_start():
         return None
-    place: Path | None = None
-    if not cache:
-        place = Path(tempfile.mkdtemp(prefix="infer-forge-trace-"))
-    workers.fill_cache(sorted(sizes, key=lambda f: -sizes[f]), place)
+    place = None if cache else _Place()
+    workers.fill_cache(sorted(sizes, key=lambda f: -sizes[f]), place.path if place else None)
     return place
 
 
-def _load(path: Path, cache: bool, place: Path | None) -> Trace:
+def _load(path: Path, cache: bool, place: _Place | None) -> Trace:
     if place is None:
         return load(path, cache)
-    found = caching.find(path, caching.key_of(path), place / "traces")
+    found = caching.find(path, caching.key_of(path), place.path / "traces")
     if found is None:
         return load(path, cache)
     found.from_cache = False
-    weakref.finalize(found, shutil.rmtree, place, ignore_errors=True)
+    read = found.load_events
+    found.load_events = lambda: place.keep(read)
     return found
+
+
+class _Place:
+    """A private cache folder that goes when the last trace that was read through it does."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="infer-forge-trace-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def keep(self, read: Callable[[], EventLayer] | None) -> EventLayer:
+        """Read the event layer; that this object is named here keeps the folder."""
+        return read() if read else EventLayer(Ops.empty(), Frames.empty(), [])
 
 
 def _without_copies(traces: list[Trace], skipped: list[SkippedFile]) -> list[Trace]:
