@@ -1,0 +1,32 @@
+"""Node registry: provable claims on GPU nodes in a git-backed ledger, observations, fail-closed clean-up.
+
+It is no scheduler: it starts nothing and stops nothing. A claim says who holds which GPUs of a node for which task, with
+an epoch that grows by one at each claim of that node and is never used again; order is commit ancestry alone. Collectors
+record what runs. A claim becomes eligible for clean-up only when fresh, gap-free observations by a registered collector
+show runtime and GPUs idle for the policy's whole window; clean-up is a separate, explicit act that removes the claim and
+nothing else; and freed GPUs must be probed again before the next claim.
+"""
+
+from infer_forge.base.lazy import attach
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "Registry": "registry",
+        "claim": "claims",
+        "release": "claims",
+        "mark": "claims",
+        "check_epoch": "claims",
+        "eligible": "cleanup",
+        "cleanup": "cleanup",
+        "verify": "verify",
+        "observe": "observe",
+        "collect": "collect",
+        "status": "status",
+        "history": "status",
+        "policy_report": "status",
+        "set_policy": "registry",
+        "gc": "retention",
+        "evaluate": "evaluate",
+    },
+)
