@@ -21,6 +21,8 @@ _STEP_FRAMES = (
     "{srt}managers/tp_worker.py(330): forward_batch_generation",
     "{srt}model_executor/model_runner.py(2060): forward",
 )
+_FORWARD_FROM = 3
+"""Number of the first step frame that covers the forward pass alone."""
 _DEVICES = {
     "nvidia": ("NVIDIA H100 80GB HBM3", 85_000_000_000, 9, 0, 132),
     "amd": ("AMD Instinct MI300X", 206_000_000_000, 9, 4, 304),
@@ -141,12 +143,7 @@ def write_step(
     if name and marked:
         writer.mark(lane, name, begin, length, None)
     if spec.stacks and whole:
-        root = "vllm/v1/" if spec.framework == "vllm" else "python/sglang/srt/"
-        for i, frame in enumerate(_STEP_FRAMES):
-            parent = f'"Python parent id": {i}, "Python id": {i + 1}, "Python thread": 0'
-            writer.host_event(
-                lane, "python_function", frame.format(srt=root), begin - 500 + i * 60, length + 900 - i * 120, parent
-            )
+        _step_frames(writer, sim, run, lane_number)
     _write_launches(writer, sim, run, lane_number, truth, (low, high))
     if high == len(placed):
         sync_begin, sync_length, correlation = run.sync[lane_number]
@@ -171,6 +168,21 @@ def write_step(
         writer.mark(lane, name, start, end - start, MAIN)
     if truth is not None:
         truth.steps.append(StepTruth(lane.rank, run.number, name or "", run.step.stage, run.step.kind, start, end))
+
+
+def _step_frames(writer: RankWriter, sim: Simulation, run: StepRun, lane_number: int) -> None:
+    """Frames around a whole step; those of the forward pass leave the copies before and after it outside."""
+    spec, lane, placed = sim.spec, sim.lanes[lane_number], run.kernels[lane_number]
+    root = "vllm/v1/" if spec.framework == "vllm" else "python/sglang/srt/"
+    begin, length = run.host[lane_number]
+    margin = 60 * (spec.frames + 3)
+    inner = (sum(placed[0].op) + margin, placed[-1].op[0] - margin)
+    for i, frame in enumerate(_STEP_FRAMES):
+        parent = f'"Python parent id": {i}, "Python id": {i + 1}, "Python thread": 0'
+        start, end = (
+            (begin - 500 + i * 60, begin + length + 400 - i * 60) if i < _FORWARD_FROM else (inner[0] + i, inner[1] - i)
+        )
+        writer.host_event(lane, "python_function", frame.format(srt=root), start, end - start, parent)
 
 
 def _write_launches(

@@ -13,10 +13,10 @@ _FLUSH = 1 << 21
 _OUTER = (
     "torch/nn/modules/module.py(1773): _wrapped_call_impl",
     "torch/nn/modules/module.py(1784): _call_impl",
-    "python/sglang/srt/model_executor/forward_batch_info.py(520): _compute",
+    "torch/_dynamo/eval_frame.py(1010): _fn",
     "torch/utils/_contextlib.py(120): decorate_context",
     "contextlib.py(80): inner",
-    "python/sglang/srt/model_executor/model_runner.py(2100): _forward_raw",
+    "torch/nn/functional.py(2900): _run",
 )
 
 
