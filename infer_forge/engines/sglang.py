@@ -35,9 +35,6 @@ MODES = {
 SOURCES = ("python/sglang/", "/sglang/srt/", "sglang/srt/", "sglang/jit_kernel/", "sglang/multimodal_gen/", "sglang/")
 """Path pieces of its own Python code, as `python_function` names spell them."""
 
-MODEL_SOURCES = ("sglang/srt/models/", "sglang/srt/layers/", "sglang/multimodal_gen/runtime/")
-"""Where its models and layers stand: a frame here says more than one of the scheduler."""
-
 PLUMBING = (
     "sglang/srt/managers/",
     "sglang/srt/utils",

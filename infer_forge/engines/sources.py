@@ -12,9 +12,10 @@ from functools import lru_cache
 
 from infer_forge.engines import sglang, tokenspeed, trtllm, vllm
 
-MODEL, ENGINE, LIBRARY, PLUMBING, USER, TORCH, NOISE = 60, 50, 40, 30, 20, 10, 0
-"""Ranks: model or layer code; other code of the engine; kernel and model libraries; the engine's launching and scheduling code;
-code of nobody known (a user's script or model); torch and triton internals; frames that say nothing."""
+ENGINE, LIBRARY, PLUMBING, USER, TORCH, NOISE = 50, 40, 30, 20, 10, 0
+"""Ranks: model, layer and other code of an engine (and models of transformers and diffusers); kernel and model libraries; an
+engine's launching and scheduling code and thin wrappers; code of nobody known (a user's script or model); torch and triton
+internals; frames that say nothing."""
 
 FRAMEWORKS = {"sglang": sglang, "vllm": vllm, "trtllm": trtllm, "tokenspeed": tokenspeed}
 """Framework -> the module that knows its paths."""
@@ -118,7 +119,7 @@ def library_of(path: str) -> str | None:
 
 @lru_cache(maxsize=262144)
 def frame_rank(name: str) -> int:
-    """How much a frame says of where a kernel comes from: one of MODEL .. NOISE; of two active frames the higher rank wins,
+    """How much a frame says of where a kernel comes from: one of ENGINE .. NOISE; of two active frames the higher rank wins,
     and among equals the innermost."""
     if _NOISE.search(name):
         return NOISE
@@ -126,13 +127,10 @@ def frame_rank(name: str) -> int:
     path = parts[0] if parts else name
     framework = framework_of(path)
     if framework:
-        module = FRAMEWORKS[framework]
-        if _holds(path, module.MODEL_SOURCES):
-            return MODEL
-        return PLUMBING if _holds(path, module.PLUMBING) else ENGINE
+        return PLUMBING if _holds(path, FRAMEWORKS[framework].PLUMBING) else ENGINE
     library = library_of(path)
     if library:
-        return MODEL if library in {"transformers", "diffusers"} and "/models/" in path else LIBRARY
+        return ENGINE if library in {"transformers", "diffusers"} and "/models/" in path else LIBRARY
     if _holds(path, _TORCH):
         return TORCH
     if _holds(path, _STANDARD) or parts is None:

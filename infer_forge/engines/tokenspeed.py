@@ -13,9 +13,6 @@ from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profil
 SOURCES = ("python/tokenspeed/", "tokenspeed/runtime/", "tokenspeed_kernel/", "tokenspeed/")
 """Path pieces of its own Python code."""
 
-MODEL_SOURCES = ("tokenspeed/runtime/models/", "tokenspeed/runtime/layers/", "tokenspeed_kernel/")
-"""Where its models and layers stand."""
-
 PLUMBING = (
     "tokenspeed/runtime/execution/",
     "tokenspeed/runtime/managers/",

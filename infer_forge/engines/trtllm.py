@@ -18,13 +18,6 @@ STEP = re.compile(
 SOURCES = ("tensorrt_llm/",)
 """Path pieces of its own Python code."""
 
-MODEL_SOURCES = (
-    "tensorrt_llm/_torch/models/",
-    "tensorrt_llm/_torch/modules/",
-    "tensorrt_llm/_torch/attention_backend/",
-)
-"""Where its models and layers stand."""
-
 PLUMBING = (
     "tensorrt_llm/_torch/pyexecutor/",
     "tensorrt_llm/executor/",

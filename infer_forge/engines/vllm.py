@@ -26,9 +26,6 @@ CAPTURE = re.compile(r"^capture_(?P<batch>\d+)_(?P<mode>FULL|PIECEWISE|FULL_DECO
 SOURCES = ("vllm/",)
 """Path pieces of its own Python code."""
 
-MODEL_SOURCES = ("vllm/model_executor/", "vllm/attention/", "vllm/v1/attention/", "vllm/v1/sample/")
-"""Where its models and layers stand."""
-
 PLUMBING = (
     "vllm/v1/worker/",
     "vllm/v1/engine/",
@@ -40,6 +37,8 @@ PLUMBING = (
     "vllm/forward_context.py",
     "vllm/profiler/",
     "vllm/envs.py",
+    "vllm/_custom_ops.py",
+    "vllm/_aiter_ops.py",
 )
 """Own code that launches or schedules, but is not the model."""
 

@@ -12,15 +12,20 @@ def test_model_code_wins_over_engine_plumbing_and_torch() -> None:
     plumbing = frame_rank("python/sglang/srt/managers/scheduler.py(900): event_loop_overlap")
     torch = frame_rank("/usr/local/lib/python3.12/dist-packages/torch/nn/modules/linear.py(134): forward")
     noise = frame_rank("torch/nn/modules/module.py(1773): _wrapped_call_impl")
-    assert model == sources.MODEL
-    assert model > engine > plumbing > torch > noise
+    assert model == engine == sources.ENGINE, "of the two the innermost wins"
+    assert engine > plumbing > torch > noise
+
+
+def test_thin_wrappers_give_way_to_the_layer_that_calls_them() -> None:
+    wrapper = frame_rank("vllm/_custom_ops.py(334): fused_add_rms_norm")
+    assert wrapper < frame_rank("vllm/model_executor/layers/layernorm.py(35): fused_add_rms_norm")
 
 
 def test_every_framework_and_library_is_known_by_its_path() -> None:
-    assert frame_rank("vllm/model_executor/layers/fused_moe/layer.py(1650): forward_impl") == sources.MODEL
-    assert frame_rank("/app/tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py(90): forward") == sources.MODEL
-    assert frame_rank("/x/python/tokenspeed/runtime/layers/attention/mha.py(3): forward") == sources.MODEL
-    assert frame_rank("transformers/models/owlv2/modeling_owlv2.py(310): forward") == sources.MODEL
+    assert frame_rank("vllm/model_executor/layers/fused_moe/layer.py(1650): forward_impl") == sources.ENGINE
+    assert frame_rank("/app/tensorrt_llm/_torch/modules/fused_moe/fused_moe_cutlass.py(90): forward") == sources.ENGINE
+    assert frame_rank("/x/python/tokenspeed/runtime/layers/attention/mha.py(3): forward") == sources.ENGINE
+    assert frame_rank("transformers/models/owlv2/modeling_owlv2.py(310): forward") == sources.ENGINE
     assert frame_rank("/venv/lib/python3.12/site-packages/flashinfer/prefill.py(10): run") == sources.LIBRARY
     assert frame_rank("/home/me/train.py(12): step") == sources.USER
 
