@@ -125,7 +125,10 @@ def fuse(
 
 
 def applies(pattern: Pattern, facts: Facts) -> bool | None:
-    """Whether a pattern's conditions hold: False where a known fact differs, None where a needed fact is unknown."""
+    """Whether a pattern's conditions hold: False where a known fact differs, None where a needed fact is unknown.
+
+    A `strict` pattern does not hold before every fact that it asks for is known.
+    """
     when, unknown = pattern.when, False
     for name, value, test in (
         ("min_world", facts.world, lambda want, have: have >= want),
@@ -139,7 +142,7 @@ def applies(pattern: Pattern, facts: Facts) -> bool | None:
             unknown = True
         elif not test(when[name], value):
             return False
-    return None if unknown else True
+    return (False if when.get("strict") else None) if unknown else True
 
 
 def in_stream_order(scene: Scene) -> Order:
