@@ -168,8 +168,8 @@ def release(claim_id: str, reason: str, epoch: int | None, force: bool) -> Repor
 @report_command
 def observe(node: str | None, note: str | None, source: str) -> Report:
     """Record one look at this machine: shown, may block a clean-up, never makes one eligible."""
-    from infer_forge.nodes.observe import observe as take
-    from infer_forge.nodes.status import observation_report
+    from infer_forge.nodes.looking import observe as take
+    from infer_forge.nodes.reports import observation_report
 
     return observation_report(take(_registry(), node, note=note, source=source))
 
@@ -199,7 +199,7 @@ def collect(
     import signal
     import threading
 
-    from infer_forge.nodes import collect as collecting
+    from infer_forge.nodes import collector as collecting
     from infer_forge.nodes.registry import require_person
 
     if trust:
@@ -243,8 +243,7 @@ def status(node: str | None, offline: bool, claim_id: str | None, epoch: int | N
     from infer_forge.base.errors import UsageFault
     from infer_forge.base.records import Report
     from infer_forge.cli.common import require
-    from infer_forge.nodes import claims
-    from infer_forge.nodes import status as reports
+    from infer_forge.nodes import claims, reports
     from infer_forge.nodes.guarded import refresh_guard
     from infer_forge.nodes.registry import CLAIMS
 
@@ -271,8 +270,8 @@ def status(node: str | None, offline: bool, claim_id: str | None, epoch: int | N
 @report_command
 def eligible(node: str | None, explain: bool) -> Report:
     """Which claims were idle for the policy's whole window, on the hub's newest state."""
-    from infer_forge.nodes import cleanup as cleaning
-    from infer_forge.nodes.status import eligible_report
+    from infer_forge.nodes import eligibility as cleaning
+    from infer_forge.nodes.reports import eligible_report
 
     registry = _registry()
     return eligible_report(registry, cleaning.eligible(registry, node), explain=explain)
@@ -287,9 +286,9 @@ def eligible(node: str | None, explain: bool) -> Report:
 @report_command
 def cleanup(claim_id: str, epoch: int, evidence: str, reason: str, execute: bool) -> Report:
     """Remove an idle claim from the registry, and nothing else: no process is stopped, no task is done."""
-    from infer_forge.nodes import cleanup as cleaning
+    from infer_forge.nodes import eligibility as cleaning
     from infer_forge.nodes.guarded import untell_guard
-    from infer_forge.nodes.status import cleanup_report
+    from infer_forge.nodes.reports import cleanup_report
 
     done = cleaning.cleanup(_registry(), claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
     if done.released:
@@ -309,7 +308,7 @@ def verify(node: str, gpus: str | None, source: str, sees_all_processes: bool) -
 
     from infer_forge.base.records import Report
     from infer_forge.nodes.model import parse_gpus
-    from infer_forge.nodes.verify import verify as probe
+    from infer_forge.nodes.probing import verify as probe
 
     visible = True if sees_all_processes else None
     made = probe(_registry(), node, parse_gpus(gpus) if gpus else None, source=source, all_visible=visible)
@@ -357,7 +356,7 @@ def mark(node: str, state: str | None, reason: str, evidence: str | None) -> Rep
 def history(node: str | None, limit: int, observations: bool, offline: bool) -> Report:
     """Claims, releases, clean-ups, marks and probes, or the samples of a node; newest first."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.nodes import status as reports
+    from infer_forge.nodes import reports
 
     if observations:
         if node is None:
@@ -375,7 +374,7 @@ def policy(changes: tuple[str, ...], retired: str | None) -> Report:
     from infer_forge.base.errors import UsageFault
     from infer_forge.nodes import registry as registries
     from infer_forge.nodes.registry import POLICY, require_person
-    from infer_forge.nodes.status import policy_report
+    from infer_forge.nodes.reports import policy_report
 
     registry = _registry()
     if changes or retired:

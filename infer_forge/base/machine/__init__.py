@@ -18,7 +18,7 @@ __getattr__, __dir__ = attach(
         "ProcessUse": "model",
         "RuntimeState": "model",
         "compare": "model",
-        "snapshot": "snapshot",
+        "snapshot": "looking",
         "parse_nvidia_smi": "nvidia_smi",
         "parse_amd_smi": "amd_smi",
         "runtime_state": "processes",

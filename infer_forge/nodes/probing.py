@@ -5,9 +5,9 @@ from __future__ import annotations
 from infer_forge.base.errors import GateRefused, MissingPart, UsageFault
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot
 from infer_forge.base.jsonio import sha256_of
+from infer_forge.base.machine.looking import snapshot
 from infer_forge.base.machine.model import GpuState, MachineState
 from infer_forge.base.machine.processes import device_holders, sees_all_processes
-from infer_forge.base.machine.snapshot import snapshot
 from infer_forge.base.ownership import node_name
 from infer_forge.nodes.model import GpuRef, Policy, Probe, encode, short_id
 from infer_forge.nodes.registry import CLAIMS, Registry, author, holder, node_path

@@ -11,9 +11,9 @@ import msgspec
 
 from infer_forge.base.errors import ForgeError, UsageFault
 from infer_forge.base.gitstore import Changes, HubUnreachable, Snapshot
+from infer_forge.base.machine.looking import snapshot
 from infer_forge.base.machine.model import MachineState, RuntimeState
 from infer_forge.base.machine.processes import device_holders, runtime_state, sees_all_processes
-from infer_forge.base.machine.snapshot import snapshot
 from infer_forge.base.ownership import node_name
 from infer_forge.nodes.model import Claim, ClaimSeen, Envelope, Observation, short_id, uuid7
 from infer_forge.nodes.registry import CLAIMS, NOTES, Registry, author, holder

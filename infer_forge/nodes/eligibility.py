@@ -16,10 +16,10 @@ from infer_forge.base.machine.model import MachineState, compare
 from infer_forge.base.ownership import boot_id, node_name
 from infer_forge.base.paths import paths
 from infer_forge.nodes.claims import _end  # pyright: ignore[reportPrivateUsage]
-from infer_forge.nodes.evaluate import CONFLICTING, ELIGIBLE, Arrival, Evaluation, Reason, evaluate
 from infer_forge.nodes.model import Claim, NodeRecord, Released, encode
 from infer_forge.nodes.read import Record, notes, record_of
 from infer_forge.nodes.registry import ALL, CLAIMS, Registry, author, node_path
+from infer_forge.nodes.states import CONFLICTING, ELIGIBLE, Arrival, Evaluation, Reason, evaluate
 
 
 @dataclass
@@ -152,7 +152,7 @@ def cleanup(
 
 def _machine(node: str) -> MachineState | None:
     """This machine's state, when it is the node; None for another one (which then was not looked at)."""
-    from infer_forge.base.machine.snapshot import snapshot
+    from infer_forge.base.machine.looking import snapshot
 
     return snapshot() if node == node_name() else None
 

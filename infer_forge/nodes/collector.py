@@ -25,8 +25,8 @@ from infer_forge.base.jsonio import write_atomic
 from infer_forge.base.ownership import node_name
 from infer_forge.base.paths import paths
 from infer_forge.nodes.keys import private_key, public_key
+from infer_forge.nodes.looking import look, now_boot_s, observation, pack
 from infer_forge.nodes.model import Observation, check_node
-from infer_forge.nodes.observe import look, now_boot_s, observation, pack
 from infer_forge.nodes.read import Head, unpack
 from infer_forge.nodes.registry import LIVE, OBS, Registry, author
 

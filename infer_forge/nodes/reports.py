@@ -12,11 +12,11 @@ from infer_forge.base.gitstore import HubUnreachable
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.nodes.claims import probe_fault
-from infer_forge.nodes.cleanup import CleanUp, Judged, judge
-from infer_forge.nodes.evaluate import ELIGIBLE
+from infer_forge.nodes.eligibility import CleanUp, Judged, judge
 from infer_forge.nodes.model import GpuRef, NodeRecord, Observation, Policy
 from infer_forge.nodes.read import newest, notes, record_of
 from infer_forge.nodes.registry import ALL, CLAIMS, Registry, holder
+from infer_forge.nodes.states import ELIGIBLE
 
 _T = "text"
 NODES = ("node", "state", "held_gpus", "unverified_gpus", "claims", "last_epoch", "collectors", "seen_age_s", "mark")
