@@ -26,7 +26,9 @@ def _layer(spec: Spec, decode: bool, number: int) -> tuple[str, list[Tagged]]:
     """Kind and kernels of one layer."""
     family = spec.family
     if family in ("llama", "qwen3"):
-        return "dense", [*attn_dense(spec, family, qk_norm=family == "qwen3"), *ffn_dense(spec, family)]
+        sliding = bool(spec.alternate) and (number + 1) % spec.alternate != 0
+        kind = "dense" if not spec.alternate else "sliding" if sliding else "full"
+        return kind, [*attn_dense(spec, family, qk_norm=family == "qwen3", local=sliding), *ffn_dense(spec, family)]
     if family == "micro":
         return "dense", [*attn_dense(spec, "llama")[:6], *ffn_dense(spec, "llama")[:2]]
     if family == "qwen3_moe":

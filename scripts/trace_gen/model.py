@@ -62,7 +62,7 @@ class Spec:
         layers: number of layers.
         steps: the steps of one cycle.
         cycles: how often the cycle repeats (`events` stops earlier or later).
-        annotation: spelling of the step marks: `sglang`, `vllm`, `vllm_detailed`, `trtllm`, `hf`, `diffusion`, `none`.
+        annotation: spelling of the step marks: `sglang`, `sglang_detailed`, `vllm`, `vllm_detailed`, `trtllm`, `hf`, `diffusion`, `none`.
         gpu_annotation: also write `gpu_user_annotation` windows.
         ranks: tensor-parallel ranks; one file each, or one file when `merged`.
         merged: all ranks in one file, process ids as strings, correlation and External ids colliding.
@@ -86,13 +86,16 @@ class Spec:
         gap_us: host time between steps.
         skew_us: how late each higher rank starts a step.
         sync_events: `cuda_sync` events.
-        first_k_dense, alternate, mtp, compress_ratios, hash_layers: structure of the family where it has them.
+        first_k_dense, mtp, compress_ratios, hash_layers: structure of the family where it has them.
+        alternate: of dense families, every so-manyth layer has full attention and the others a sliding window; 0 = all full.
         events: stop after so many events (whole steps), None = `cycles`.
         noise_ops: further CPU ops nested around each launch.
         framework: whose source paths the frames have: `sglang` or `vllm`.
         only_rank: write this rank's file alone (the others are still simulated, so collectives are right).
         graph_nodes: `graph id` and `graph node id` on replayed kernels, as newer PyTorch writes them.
         one_window: one step mark around everything instead of one per step.
+        pdl_us: kernels of one stream overlap their predecessor by up to so much (programmatic dependent launch).
+        stray_ms: one lone copy stands so long before everything else, as seen in captures that begin in a pause.
         latency_us: from a launch call to the earliest start on the device.
     """
 
@@ -138,6 +141,8 @@ class Spec:
     graph_nodes: bool = False
     latency_us: float = 2.0
     one_window: bool = False
+    pdl_us: float = 0.0
+    stray_ms: float = 0.0
 
 
 class Kernel(NamedTuple):
@@ -223,6 +228,7 @@ class Truth:
 
         A gap goes whole to one cause by the launch call of the event that ends it: begun after the gap began = host late;
         begun before and ended after = in flight; ended before = queued. Plain sweep; a gap is where no event of the device runs.
+        Nothing is taken for an edge here: the gap behind a stray event (`Spec.stray_ms`) counts as host late.
         """
         own = sorted(
             (k for k in self.kernels if k.rank == rank and (device is None or k.device == device)),

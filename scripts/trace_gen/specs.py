@@ -63,6 +63,10 @@ SPECS: dict[str, Spec] = {
     "cut": Spec("qwen3_moe", 12, (D, D, D, D), cycles=2, cut_head=0.4, cut_tail=0.3),
     "rough": Spec("deepseek_v3", 10, (P, D, D), cycles=3, first_k_dense=3, reorder=0.3, jitter=0.25, drop=0.01),
     "hf": Spec("llama", 8, (Step("prefill", 1, 512), Step("decode", generation=1)), cycles=2, annotation="hf"),
+    "sglang_detailed": Spec("llama", 8, (P, M, D), cycles=2, annotation="sglang_detailed"),
+    "alternating": Spec("qwen3", 12, (P, D, D), cycles=2, alternate=6),
+    "pdl": Spec("qwen3", 8, (P, DG, DG), cycles=2, pdl_us=0.6),
+    "stray": Spec("llama", 8, (D, D), cycles=4, stray_ms=480),
     "unmarked": Spec("llama", 8, (P, D, D), cycles=2, annotation="none"),
 }
 """Every ready spec by name."""

@@ -176,6 +176,8 @@ class Simulation:
                 )
             )
             lane.host = self._round(lane.host + whole) + self.unit
+            if index == 0 and self._number == 0:
+                lane.host += self._round(spec.stray_ms * 1e6)
         return found, graphs
 
     def _place(
@@ -192,9 +194,9 @@ class Simulation:
             stream = SIDE if item.side else MAIN
             starts: list[int] = []
             for lane, own in zip(lanes, launches, strict=True):
-                ready = max(
-                    own[index][1][0] + latency, lane.free[stream] + (0 if stream == SIDE else 350 + rng.random() * 600)
-                )
+                gap = 350 + rng.random() * 600 if not spec.pdl_us else -1000 * spec.pdl_us * rng.random()
+                free = lane.free[stream] + (0 if stream == SIDE else gap)
+                ready = max(own[index][1][0] + latency, free)
                 if item.side:
                     ready = max(
                         ready,
@@ -223,7 +225,7 @@ class Simulation:
                 )
                 op, launch, correlation, external, graph = own[index]
                 placed[which].append(Placed(item, stream, start, dur, op, launch, correlation, external, graph, number))
-                lane.free[stream] = start + dur
+                lane.free[stream] = max(lane.free[stream], start + dur)
             if not item.side:
                 before = place
         return placed, collectives

@@ -28,6 +28,8 @@ def spell(spec: Spec, step: Step, number: int) -> str | None:
         mode = "TARGET_VERIFY" if step.kind == "verify" else mode
         batch = context + generation
         return f"step[{mode} bs={batch} toks={tokens}]" if mode == "EXTEND" else f"step[{mode} bs={batch}]"
+    if spec.annotation == "sglang_detailed":
+        return _spell_detailed(step)
     if spec.annotation == "vllm":
         return f"execute_context_{context}({tokens})_generation_{generation}({generation})"
     if spec.annotation == "vllm_detailed":
@@ -39,6 +41,26 @@ def spell(spec: Spec, step: Step, number: int) -> str | None:
     if spec.annotation == "hf":
         return f"ProfilerStep#{number}"
     return f"denoising_step_{number}" if spec.annotation == "diffusion" else None
+
+
+def _spell_detailed(step: Step) -> str:
+    """SGLang's mark with the sums over requests: every context request 256 cached tokens, every generation request 1024."""
+    context, tokens, generation = step.context, step.context_tokens, step.generation
+    each = tokens // context if context else 0
+    c = {
+        "c_sq": tokens,
+        "c_sqsq": each * each * context,
+        "c_sqsk": each * (each + 256) * context,
+        "c_sk": tokens + 256 * context,
+    }
+    g = {"g_sq": generation, "g_sqsq": generation, "g_sqsk": 1024 * generation, "g_sk": 1024 * generation}
+    if step.stage == "prefill":
+        head, sums = f"EXTEND bs={context} toks={tokens}", c
+    elif step.stage == "decode":
+        head, sums = f"DECODE bs={generation}", g
+    else:
+        head, sums = f"MIXED bs={context + generation}", {"c": context, "g": generation, **c, **g}
+    return f"step[{head} {' '.join(f'{key}={value}' for key, value in sums.items())}]"
 
 
 class RankWriter:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,7 +82,7 @@ def test_every_pass_holds_every_layer_in_order_with_both_halves(tmp_path: Path) 
 
 
 def test_step_marks_are_read_back_with_their_stage(tmp_path: Path) -> None:
-    for name in ("llama", "vllm_mixed", "vllm_detailed", "trtllm", "verify", "flux"):
+    for name in ("llama", "sglang_detailed", "vllm_mixed", "vllm_detailed", "trtllm", "verify", "flux"):
         spec = SPECS[name]
         files, truth = generate(spec, tmp_path / f"{name}.json", seed=104)
         marks = [parse(event["name"]) for event in _load(files[0]) if event.get("cat") == "user_annotation"]
@@ -158,6 +159,26 @@ def test_merged_ranks_collide_in_their_ids(tmp_path: Path) -> None:
     seen = {rank: {k.correlation for k in kernels if k.rank == rank} for rank in range(4)}
     assert seen[0] == seen[1] == seen[3]
     assert all(isinstance(event["pid"], str) for event in _load(files[0]))
+
+
+def test_dependent_launches_overlap_on_one_stream_and_a_stray_event_stands_alone(tmp_path: Path) -> None:
+    _, overlapped = generate(SPECS["pdl"], tmp_path / "p.json", seed=114)
+    own = [k for k in overlapped.kernels if k.stream == 7]
+    assert any(b.ts_ns < a.ts_ns + a.dur_ns for a, b in pairwise(own))
+    _, stray = generate(SPECS["stray"], tmp_path / "s.json", seed=114)
+    first, second = stray.kernels[:2]
+    assert second.ts_ns - first.ts_ns > 470_000_000
+
+
+def test_attention_alternates_where_the_family_says_so(tmp_path: Path) -> None:
+    _, truth = generate(SPECS["alternating"], tmp_path / "t.json", seed=115)
+    kinds = {k.layer: k.layer_kind for k in truth.kernels if k.layer is not None}
+    assert [n for n, kind in kinds.items() if kind == "full"] == [5, 11]
+    names = {
+        kind: {k.name for k in truth.kernels if k.layer_kind == kind and "FlashAttn" in k.name}
+        for kind in ("full", "sliding")
+    }
+    assert names["full"].isdisjoint(names["sliding"])
 
 
 def test_a_cut_capture_begins_and_ends_inside_a_pass(tmp_path: Path) -> None:
