@@ -128,6 +128,10 @@ class Handler(BaseHTTPRequestHandler):
             "tokenspeed": engine.settings.profile_route,
         }.get(engine.framework, False)
 
+    def do_OPTIONS(self) -> None:
+        """405 for a route that exists, as the real servers do."""
+        self._answer(405 if self.path.split("?")[0] in self._routes() else 404)
+
     def do_POST(self) -> None:
         """Completions and profile control."""
         path = self.path.split("?")[0]
