@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from infer_forge.base.records import Report
-from infer_forge.cli.common import report_command, require
+from infer_forge.cli.common import existing, report_command, require
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -86,6 +86,8 @@ def command(
 
 
 def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: object) -> Report:
+    for path in (*traces, *([against] if against else [])):
+        existing(path)  # before numpy is imported: a wrong name is answered at once
     from infer_forge import profile
 
     if against is not None:

@@ -46,18 +46,13 @@ SKEW_COLUMNS = [
     Column("slowest_family", "text", "family with the most device time on the rank"),
 ]
 
-_BYTES = {
-    "float": 4,
-    "float32": 4,
-    "double": 8,
-    "half": 2,
-    "float16": 2,
-    "bfloat16": 2,
-    "long": 8,
-    "int64": 8,
-    "int": 4,
+_WIDTHS = {
+    8: "double long int64 float64",
+    4: "float float32 int int32",
+    2: "half float16 bfloat16 short int16",
+    1: "char int8 byte uint8 bool float8_e4m3fn float8_e5m2",
 }
-_BYTES |= {"int32": 4, "short": 2, "char": 1, "int8": 1, "byte": 1, "uint8": 1, "bool": 1, "float8_e4m3fn": 1}
+_BYTES = {name: width for width, names in _WIDTHS.items() for name in names.split()}
 
 
 @dataclass

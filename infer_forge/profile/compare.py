@@ -25,11 +25,32 @@ from infer_forge.profile.report import page_of
 from infer_forge.profile.scene import Scene, dominant, stage_rank
 from infer_forge.profile.timeline import Timeline, stage_steps
 
-KERNEL = ["stage", "family", "category", "source", "a_ms_per_step", "b_ms_per_step", "diff_ms_per_step"]
-KERNEL += ["a_launches_per_step", "b_launches_per_step", "seen"]
-STAGES = ["stage", "a_steps", "b_steps", "a_wall_ms_per_step", "b_wall_ms_per_step", "diff_ms_per_step"]
-STAGES += ["a_busy_ms_per_step", "b_busy_ms_per_step", "a_idle_ms_per_step", "b_idle_ms_per_step"]
-STAGES += ["a_exposed_comm_ms_per_step", "b_exposed_comm_ms_per_step"]
+KERNEL = [
+    "stage",
+    "family",
+    "category",
+    "source",
+    "a_ms_per_step",
+    "b_ms_per_step",
+    "diff_ms_per_step",
+    "a_launches_per_step",
+    "b_launches_per_step",
+    "seen",
+]
+STAGES = [
+    "stage",
+    "a_steps",
+    "b_steps",
+    "a_wall_ms_per_step",
+    "b_wall_ms_per_step",
+    "diff_ms_per_step",
+    "a_busy_ms_per_step",
+    "b_busy_ms_per_step",
+    "a_idle_ms_per_step",
+    "b_idle_ms_per_step",
+    "a_exposed_comm_ms_per_step",
+    "b_exposed_comm_ms_per_step",
+]
 OVERLAP = [
     "stage",
     "family",
@@ -117,8 +138,8 @@ def _warnings(a: _Side, b: _Side) -> list[Finding]:
         if not side.marked:
             text = f"{name} marks no steps: its whole capture counts as one step"
             out.append(Finding("NO_STEPS", text, "warning", next_step="capture with step annotations"))
-        for f in health.health(side.scene, side.line, mapped=False):
-            out.append(Finding(f.code, f"{name}: {f.message}", f.severity, f.figure, f.threshold, f.next_step))
+        found = health.health(side.scene, side.line, mapped=False)
+        out += [Finding(f.code, f"{name}: {f.message}", f.severity, f.figure, f.threshold, f.next_step) for f in found]
     only = set(a.steps) ^ set(b.steps)
     if only - {"outside"}:
         text = f"stages that only one side has: {', '.join(sorted(only))}"

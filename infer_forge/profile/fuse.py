@@ -7,7 +7,7 @@ is reported as `already active`, never as an opportunity.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,8 @@ class Facts:
     framework: str | None = None
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """One row before it is printed."""
 
     id: str
@@ -130,19 +131,27 @@ def applies(pattern: Pattern, facts: Facts) -> bool | None:
     A `strict` pattern does not hold before every fact that it asks for is known.
     """
     when, unknown = pattern.when, False
-    for name, value, test in (
-        ("min_world", facts.world, lambda want, have: have >= want),
-        ("vendor", facts.vendor, lambda want, have: have == want),
-        ("min_cc", facts.capability, lambda want, have: have >= want),
-        ("model", facts.model, lambda want, have: any(part in have.lower() for part in want)),
-    ):
+    for name, value in _held(facts).items():
         if name not in when:
             continue
         if value is None:
             unknown = True
-        elif not test(when[name], value):
+        elif not _holds(name, when[name], value):
             return False
     return (False if when.get("strict") else None) if unknown else True
+
+
+def _held(facts: Facts) -> dict[str, Any]:
+    """What each condition is held against."""
+    return {"min_world": facts.world, "vendor": facts.vendor, "min_cc": facts.capability, "model": facts.model}
+
+
+def _holds(name: str, wanted: Any, value: Any) -> bool:
+    if name == "vendor":
+        return value == wanted
+    if name == "model":
+        return any(part in str(value).lower() for part in wanted)
+    return value >= wanted
 
 
 def in_stream_order(scene: Scene) -> Order:
@@ -200,7 +209,7 @@ def _active(scene: Scene, patterns: list[Pattern], facts: Facts) -> list[Found]:
 def _texts(scene: Scene, items: I64) -> str:
     """Short names of some items, each once, most frequent first, at most four."""
     ids, count = np.unique(scene.kernels.ids[items], return_counts=True)
-    best = ids[np.argsort(-count, kind="stable")]
+    best = [int(ids[i]) for i in np.argsort(-count, kind="stable")]
     more = f", +{len(best) - 4} more" if len(best) > 4 else ""
     return ", ".join(scene.kernels.texts[i] for i in best[:4]) + more
 
@@ -227,7 +236,9 @@ def _opportunities(
             if len(mine) >= match.pattern.min_count:
                 claimed[match.at[:, mine]] = index
                 kept.append((index, scene.stage_name(int(stage)), mine))
-    return _joined([_opportunity(scene, matches[i], facts, order, *rest, also.get(i, set())) for i, *rest in kept])
+    return _joined(
+        [_opportunity(scene, matches[i], facts, order, at, mine, also.get(i, set())) for i, at, mine in kept]
+    )
 
 
 def _opportunity(
@@ -243,7 +254,7 @@ def _opportunity(
         stage,
         len(picks),
         int(scene.work.dur_ns[items].sum()),
-        " -> ".join(_texts(scene, row) for row in items),
+        " -> ".join([_texts(scene, items[k]) for k in range(len(items))]),
         pattern.where,
         float(match.gap_ns[picks].mean()) / 1000,
         note,
@@ -259,8 +270,12 @@ def _joined(found: list[Found]) -> list[Found]:
             old = merged[key]
             kernels = old.kernels if row.kernels in old.kernels else f"{old.kernels}; {row.kernels}"
             confidence = "high" if "high" in (old.confidence, row.confidence) else old.confidence
-            row = old._replace(
-                count=old.count + row.count, time_ns=old.time_ns + row.time_ns, kernels=kernels, confidence=confidence
+            row = replace(
+                old,
+                count=old.count + row.count,
+                time_ns=old.time_ns + row.time_ns,
+                kernels=kernels,
+                confidence=confidence,
             )
         merged[key] = row
     return list(merged.values())
@@ -274,8 +289,8 @@ def _match(
         return None
     names, runs, places = scene.name_row[order.rows], np.cumsum(order.breaks), np.arange(len(order.rows))
     if pattern.ignore:
-        skip = np.logical_or.reduce([masks[name] for name in pattern.ignore])
-        wanted = np.logical_or.reduce([masks[name] for name in sequence])
+        skip: Flags = np.stack([masks[name] for name in pattern.ignore]).max(axis=0)
+        wanted: Flags = np.stack([masks[name] for name in sequence]).max(axis=0)
         places = places[~(skip & ~wanted)[names]]
         names, runs = names[places], runs[places]
     count, limit = len(sequence), pattern.max_gap_us * 1000

@@ -7,12 +7,14 @@ what the trace itself shows. Without arguments, a log is held against what it wa
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import GateRefused
 from infer_forge.base.records import Finding
-from infer_forge.engines import server_facts
 from infer_forge.profile.scene import Scene
+
+if TYPE_CHECKING:
+    from infer_forge.engines.server_facts import ServerFacts
 
 
 def check(
@@ -29,6 +31,8 @@ def check(
     """
     if server_args is None and server_log is None:
         return [], {}
+    from infer_forge.engines import server_facts
+
     wanted = server_facts.read_args(server_args) if server_args else None
     log = server_facts.read_log(server_log, wanted.framework if wanted else None) if server_log else None
     findings: list[Finding] = []
@@ -61,10 +65,12 @@ def _unknown(name: str, where: str) -> Finding:
     return Finding("BACKEND_UNKNOWN", text, "warning", figure=where, next_step="give the log of the profiled server")
 
 
-def _by_trace(scenes: list[Scene], wanted: server_facts.ServerFacts, where: str) -> list[Finding]:
+def _by_trace(scenes: list[Scene], wanted: ServerFacts, where: str) -> list[Finding]:
     """Without a log the trace itself must show it: whether graphs ran can be seen, the rest cannot."""
+    from infer_forge.engines.server_facts import GATED
+
     findings: list[Finding] = []
-    for name in server_facts.GATED:
+    for name in GATED:
         fact = wanted.facts.get(name)
         if fact is None or name == "diffusers_fallback":
             continue

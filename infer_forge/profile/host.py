@@ -106,7 +106,7 @@ def launch_rows(scene: Scene) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for i in np.argsort(-time, kind="stable"):
         kind = CallKind(int(keys[i] & 15)).name.lower()
-        numbers = [int(count[i]), us(int(time[i])), us(time[i] / count[i]), int(items[i])]
+        numbers = [int(count[i]), us(int(time[i])), us(int(time[i]) / int(count[i])), int(items[i])]
         rows.append([scene.rank, scene.text(int(keys[i] >> 4)), kind, *numbers])
     return rows
 
@@ -124,7 +124,7 @@ def gap_rows(scene: Scene, line: Timeline) -> list[list[Any]]:
             call = int(work.call[row])
             op = int(work.op[row]) if work.op[row] >= 0 else int(calls.op[call]) if call >= 0 else -1
             source = int(work.source[row]) if work.source[row] >= 0 else int(calls.source[call]) if call >= 0 else -1
-            texts = [
+            texts: list[str | None] = [
                 scene.kernels.texts[scene.kernels.ids[row]],
                 trace.name(int(calls.name[call])) if call >= 0 else None,
             ]

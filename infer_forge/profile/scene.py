@@ -55,9 +55,13 @@ class Scene:
         return np.unique(self.work.name)
 
     @cached_property
+    def _used_ids(self) -> list[int]:
+        return [int(i) for i in self._used]
+
+    @cached_property
     def lowered(self) -> list[str]:
         """Lower-cased full names of the distinct names in use (see `name_row`)."""
-        return [self.trace.names[i].lower() for i in self._used]
+        return [self.trace.names[i].lower() for i in self._used_ids]
 
     @cached_property
     def name_row(self) -> I32:
@@ -70,17 +74,17 @@ class Scene:
     @cached_property
     def kernels(self) -> Vocabulary:
         """Per work item: its short readable name."""
-        return self._named(*_intern([names_of.simplify(self.trace.names[i]) for i in self._used]))
+        return self._named(*_intern([names_of.simplify(self.trace.names[i]) for i in self._used_ids]))
 
     @cached_property
     def families(self) -> Vocabulary:
         """Per work item: the family of its kernel (variants of one kernel fall together)."""
-        return self._named(*_intern([names_of.family(self.trace.names[i]) for i in self._used]))
+        return self._named(*_intern([names_of.family(self.trace.names[i]) for i in self._used_ids]))
 
     @cached_property
     def categories(self) -> Vocabulary:
         """Per work item: its class in the one kernel classifier."""
-        return self._named(*_intern([names_of.classify(self.trace.names[i]) for i in self._used]))
+        return self._named(*_intern([names_of.classify(self.trace.names[i]) for i in self._used_ids]))
 
     def is_category(self, *wanted: str) -> Flags:
         """Mask over the work items of some categories."""
