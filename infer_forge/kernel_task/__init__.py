@@ -1,0 +1,8 @@
+"""Kernel tasks: make one, measure it so that tricks show, and audit it (or a serving result) against reward hacking."""
+
+from infer_forge.base.lazy import attach
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {"new": "new", "run": "run", "audit": "audit", "compare": "harness", "task_schema": "model", "KernelTask": "model"},
+)
