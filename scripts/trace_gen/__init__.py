@@ -16,7 +16,8 @@ from trace_gen.families import FAMILIES, config, forward
 from trace_gen.files import TraceFile, opened, write_step
 from trace_gen.model import CollectiveTruth, Item, Kernel, Spec, Step, StepTruth, Truth
 from trace_gen.specs import HELD_OUT_SEEDS, SPECS, WORKING_SEEDS
-from trace_gen.timeline import Simulation
+from trace_gen.timeline import Lane, Simulation, StepRun
+from trace_gen.write import RankWriter
 
 
 def rank_path(out: Path, rank: int) -> Path:
@@ -87,11 +88,25 @@ def generate_capture(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0]) -> Pat
                 else {"prefill": "EXTEND", "decode": "DECODE"}.get(run.step.stage, "MIXED")
             )
             file.writer.mark(lane, f"capture_{batch}_{mode}", begin, length, None)
-            for placed in run.kernels[0]:
-                if not placed.item.name.startswith("Mem"):
-                    file.writer.eager(lane, placed, False)
+            _capture_graphs(file.writer, lane, run, marked[run.number].graph)
         file.close()
     return out
+
+
+def _capture_graphs(writer: RankWriter, lane: Lane, run: StepRun, graphs: int) -> None:
+    """The launches of one step between begin and end of a stream capture, as many captures as the step has graphs."""
+    captured = [p for p in run.kernels[0] if not p.item.name.startswith("Mem")]
+    size = -(-len(captured) // graphs)
+    api = "hip" if writer.spec.vendor == "amd" else "cuda"
+    pad = writer.spec.frames * 60 if writer.spec.stacks else 0
+    for start in range(0, len(captured), size):
+        group = captured[start : start + size]
+        begin, end = group[0].op[0] - pad - 90, sum(group[-1].op) + pad + 20
+        writer.host_event(lane, "cuda_runtime", f"{api}StreamBeginCapture", begin, 20, '"cbid": 317, "correlation": 0')
+        for placed in group:
+            writer.eager(lane, placed, False)
+        writer.host_event(lane, "cuda_runtime", f"{api}StreamEndCapture", end, 30, '"cbid": 318, "correlation": 0')
+        writer.host_event(lane, "cuda_runtime", f"{api}GraphInstantiate", end + 50, 60, '"cbid": 319, "correlation": 0')
 
 
 def generate_mapping(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0]) -> Path:

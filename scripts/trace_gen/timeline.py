@@ -88,7 +88,9 @@ class StepRun:
 def lanes_of(spec: Spec) -> list[Lane]:
     """The lanes that a spec asks for."""
     if spec.devices > 1:
-        return [Lane(0, device) for device in range(spec.devices)]
+        return [
+            Lane(0, n, correlation=100 + 10_000_000 * n, external=1000 + 10_000_000 * n) for n in range(spec.devices)
+        ]
     base = 0 if spec.merged else 1
     return [
         Lane(rank, rank, correlation=100 + base * 7 * rank, external=1000 + base * 13 * rank)

@@ -138,7 +138,9 @@ def test_a_replay_shares_its_launch_and_its_capture_has_the_same_launches(tmp_pa
     capture = _load(generate_capture(spec, tmp_path / "c.json", seed=109))
     assert not _device(capture)
     per_replay = len(replayed) // len(launches)
-    assert sum(1 for event in capture if event.get("cat") in ("cuda_runtime", "cuda_driver")) == per_replay
+    calls = [str(event["name"]) for event in capture if event.get("cat") in ("cuda_runtime", "cuda_driver")]
+    assert sum("LaunchKernel" in call for call in calls) == per_replay
+    assert (calls[0], calls[-2]) == ("cudaStreamBeginCapture", "cudaStreamEndCapture")
     mapping = _load(generate_mapping(spec, tmp_path / "m.json", seed=109))
     assert {event["name"] for event in _device(mapping)} == {k.name for k in truth.kernels}
 
@@ -149,7 +151,7 @@ def test_amd_captures_name_the_kernel_and_streams_stand_on_runtime_events(tmp_pa
     assert '"hip_runtime_version"' in text
     assert "cuda_runtime_version" not in text
     capture = _load(generate_capture(SPECS["amd_graph"], tmp_path / "c.json", seed=110))
-    assert all("kernel" in event["args"] for event in capture if event.get("cat") == "cuda_runtime")
+    assert all("kernel" in event["args"] for event in capture if "LaunchKernel" in str(event["name"]))
 
 
 def test_merged_ranks_collide_in_their_ids(tmp_path: Path) -> None:
@@ -179,6 +181,13 @@ def test_attention_alternates_where_the_family_says_so(tmp_path: Path) -> None:
         for kind in ("full", "sliding")
     }
     assert names["full"].isdisjoint(names["sliding"])
+
+
+def test_two_devices_of_one_process_share_no_correlation(tmp_path: Path) -> None:
+    _, truth = generate(SPECS["two_devices"], tmp_path / "t.json", seed=116)
+    seen = [{k.correlation for k in truth.kernels if k.device == device} for device in (0, 1)]
+    assert seen[0]
+    assert seen[0].isdisjoint(seen[1])
 
 
 def test_a_cut_capture_begins_and_ends_inside_a_pass(tmp_path: Path) -> None:
