@@ -36,6 +36,7 @@ _NUMBER_TYPES = re.compile(
     r"cutlass::(?:bfloat16_t|half_t|tfloat32_t|float_e\w+|nv_float\w+|integer_subbyte<[^<>]*>)|(?:c10::)(?:bfloat16|half|float8_\w+)"
     r"|__(?:nv|hip)_(?:bfloat16|fp8_\w+)|ck_tile::(?:bf16_t|half_t|fp8_t)"
 )
+_DIGITS = frozenset("0123456789")
 _PARENS = re.compile(r"[()]")
 _INDUCTOR = re.compile(r"^triton_(?:poi|red|per|tem|for|unk|mm|bmm|split_scan)_")
 _CUTE = re.compile(r"_object_at_.*$")
@@ -108,9 +109,9 @@ def _identifiers(mangled: str, start: int) -> tuple[list[str], int]:
     """Length-prefixed identifiers of an Itanium-mangled name from `start`, and where they end."""
     found: list[str] = []
     at = start
-    while at < len(mangled) and mangled[at].isdigit():
+    while at < len(mangled) and mangled[at] in _DIGITS:
         digits = at
-        while digits < len(mangled) and mangled[digits].isdigit():
+        while digits < len(mangled) and mangled[digits] in _DIGITS:
             digits += 1
         length = int(mangled[at:digits][:4])
         if not length or digits + length > len(mangled):
@@ -127,7 +128,7 @@ def _inner_names(mangled: str, at: int) -> list[str]:
     """Qualified names that occur among the template arguments of a mangled name, at most 24."""
     found: list[str] = []
     while at < len(mangled) and len(found) < 24:
-        if mangled[at].isdigit():
+        if mangled[at] in _DIGITS:
             parts, after = _identifiers(mangled, at)
             if parts:
                 found.append("::".join(parts))
@@ -386,7 +387,7 @@ def gpu_peaks(name_or_cc: str) -> GpuPeaks | None:
     Returns None for an unknown name, and for a compute capability that several parts share (`9.0` is H100 and H200 and
     also an MI210's own number: never pass an AMD one).
     """
-    if re.fullmatch(r"\d+\.\d+", name_or_cc.strip()):
+    if re.fullmatch(r"[0-9]+\.[0-9]+", name_or_cc.strip()):
         found = [
             peaks
             for peaks, _ in _peaks_table()

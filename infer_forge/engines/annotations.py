@@ -14,14 +14,14 @@ from functools import lru_cache
 
 from infer_forge.engines import sglang, trtllm, vllm
 
-PROFILER_STEP = re.compile(r"^ProfilerStep#(?P<step>\d+)$")
+PROFILER_STEP = re.compile(r"^ProfilerStep#(?P<step>\d{1,18})$", re.ASCII)
 """torch.profiler's own step, written by `prof.step()` (Hugging Face scripts, training loops)."""
 
-DIFFUSION = re.compile(r"^execute_diffusion_(?P<batch>\d+)(?:_(?P<width>\d+)x(?P<height>\d+))?$")
+DIFFUSION = re.compile(r"^execute_diffusion_(?P<batch>\d{1,9})(?:_(?P<width>\d{1,9})x(?P<height>\d{1,9}))?$", re.ASCII)
 """A denoise run as xDiT-based harnesses write it: batch and picture size."""
 
 DENOISE = re.compile(
-    r"^(?:\[?denois\w*\]?|diffusion)[ _\-]?(?:step|loop)?[ _\-#:]*(?P<step>\d+)?(?:/\d+)?$", re.IGNORECASE
+    r"^(?:\[?denois\w*\]?|diffusion)[ _\-]?(?:step|loop)?[ _\-#:]*(?P<step>\d{1,18})?(?:/\d+)?$", re.IGNORECASE
 )
 """A denoise step in words, for example `denoising_step_3`, `denoise step 3/28`."""
 
@@ -103,7 +103,7 @@ def _vllm_side(text: str, side: str, sums: dict[str, int]) -> int | None:
     if parts:
         sums.update(parts)
         return parts.get(f"{side}_sq")
-    numbers = [int(part) for part in text.split("_") if part.isdigit()]
+    numbers = [int(part) for part in text.split("_") if part.isascii() and part.isdigit() and len(part) < 31]
     if len(numbers) > 1:
         sums[f"{side}_second"] = numbers[1]
     return numbers[0] if numbers else None

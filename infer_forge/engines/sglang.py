@@ -12,10 +12,10 @@ from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profil
 # PR #24911: `step[MODE bs=B]`, with `toks=T` for EXTEND. With detailed annotations the sums over the requests follow,
 # context as `c_..` and generation as `g_..`: sq = sum of N_Q, sk = sum of N_KV, sqsq, sqsk; MIXED also counts `c=` and `g=`.
 
-STEP = re.compile(r"^step\[(?P<mode>[A-Z][A-Z_0-9]*)(?P<fields>(?: \w+=\d+)*)\]$")
+STEP = re.compile(r"^step\[(?P<mode>[A-Z][A-Z_0-9]*)(?P<fields>(?: \w+=\d{1,18})*)\]$", re.ASCII)
 """A step span."""
 
-CAPTURE = re.compile(r"^capture_(?P<batch>\d+)_(?P<mode>[A-Z][A-Z_]*)$")
+CAPTURE = re.compile(r"^capture_(?P<batch>\d{1,9})_(?P<mode>[A-Z][A-Z_]*)$", re.ASCII)
 """The capture of one CUDA graph, as traces with `capture_32_DECODE` spell it."""
 
 MODES = {

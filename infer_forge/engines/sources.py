@@ -85,7 +85,7 @@ _NOISE = re.compile(
     r"^<|^nn\.Module: |^\[memory\]|(?:\): (?:__call__|_call_impl|_wrapped_call_impl|__torch_function__|__enter__|__exit__"
     r"|_fn|decorate_context|wrapper|inner|<lambda>|<listcomp>|<genexpr>|<dictcomp>)$)"
 )
-_FRAME = re.compile(r"^(?P<path>.*?)\((?P<line>\d+)\): (?P<function>.*)$")
+_FRAME = re.compile(r"^(?P<path>.*?)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.ASCII | re.DOTALL)
 
 
 @lru_cache(maxsize=262144)

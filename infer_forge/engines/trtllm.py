@@ -11,7 +11,8 @@ from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profil
 # `[Executor] _forward_step 17: 2 ctx reqs, 30 gen reqs`; first versions have neither the prefix nor the number.
 
 STEP = re.compile(
-    r"^(?:\[Executor\] )?_forward_step(?: (?P<step>\d+))?: (?P<context>\d+) ctx reqs, (?P<generation>\d+) gen reqs$"
+    r"^(?:\[Executor\] )?_forward_step(?: (?P<step>\d{1,18}))?: (?P<context>\d{1,9}) ctx reqs, (?P<generation>\d{1,9}) gen reqs$",
+    re.ASCII,
 )
 """A step of the PyTorch executor."""
 

@@ -12,15 +12,16 @@ from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profil
 # `execute_B_context_N(sq..sk..sqsq..sqsk..)_generation_M(..)` with the sums over the requests.
 
 STEP = re.compile(
-    r"^execute_(?:(?P<total>\d+)_)?context_(?P<context>\d+)\((?P<context_in>[^()]*)\)"
-    r"_generation_(?P<generation>\d+)\((?P<generation_in>[^()]*)\)$"
+    r"^execute_(?:(?P<total>\d{1,18})_)?context_(?P<context>\d{1,9})\((?P<context_in>[^()]*)\)"
+    r"_generation_(?P<generation>\d{1,9})\((?P<generation_in>[^()]*)\)$",
+    re.ASCII,
 )
 """A step of the model runner."""
 
-SUM = re.compile(r"(sqsq|sqsk|sq|sk)(\d+)")
+SUM = re.compile(r"(sqsq|sqsk|sq|sk)(\d{1,30})", re.ASCII)
 """One sum inside the brackets of the newer form."""
 
-CAPTURE = re.compile(r"^capture_(?P<batch>\d+)_(?P<mode>FULL|PIECEWISE|FULL_DECODE_ONLY)$")
+CAPTURE = re.compile(r"^capture_(?P<batch>\d{1,9})_(?P<mode>FULL|PIECEWISE|FULL_DECODE_ONLY)$", re.ASCII)
 """The capture of the CUDA graphs of one batch size."""
 
 SOURCES = ("vllm/",)

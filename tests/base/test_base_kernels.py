@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infer_forge.base import kernels
 from infer_forge.base.kernels import classify, demangle, family, gpu_peaks, simplify
@@ -116,6 +118,35 @@ def test_variants_of_one_kernel_are_one_family() -> None:
 def test_other_names_are_not_demangled() -> None:
     assert demangle("plain_kernel") == "plain_kernel"
     assert demangle("_ZN5aiter") == "aiter"
+
+
+_PIECES = [
+    "_ZN",
+    "_Z",
+    "12",
+    "²",
+    "9" * 50,
+    "I",
+    "E",
+    "S_",
+    "void ",
+    "<",
+    ">",
+    "(",
+    ")",
+    "::",
+    "anonymous",
+    "std::enable_if<",
+    ">::type ",
+    "triton_poi_fused_",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=8), max_size=20).map("".join))
+def test_no_name_is_too_odd_to_be_judged(name: str) -> None:
+    assert classify(name) in kernels.categories()
+    assert isinstance(simplify(name), str)
+    assert isinstance(family(name), str)
 
 
 def test_long_and_hostile_names_are_judged_quickly() -> None:

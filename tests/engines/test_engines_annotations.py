@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from infer_forge.engines.annotations import parse
 
@@ -80,3 +82,36 @@ def test_sums_of_a_detailed_mixed_sglang_step_are_kept() -> None:
 )
 def test_what_only_resembles_a_step_is_none(name: str) -> None:
     assert parse(name) is None
+
+
+_PIECES = [
+    "step[",
+    "EXTEND",
+    " bs=",
+    "1",
+    "²",
+    "٣",
+    "9" * 5000,
+    "]",
+    "execute_",
+    "context_",
+    "(",
+    ")",
+    "_generation_",
+    "sq",
+    "_",
+    "capture_",
+    "#",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=5), max_size=12).map("".join))
+def test_no_name_is_too_odd_to_be_judged(name: str) -> None:
+    mark = parse(name)
+    assert mark is None or mark.stage in ("prefill", "decode", "mixed", "denoise", "step")
+
+
+def test_numbers_of_absurd_length_are_no_step() -> None:
+    assert parse(f"step[DECODE bs={'9' * 5000}]") is None
+    assert parse(f"ProfilerStep#{'9' * 5000}") is None
+    assert parse("step[DECODE bs=²]") is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from infer_forge.engines import sources
 from infer_forge.engines.sources import frame_rank, guess_framework
 
@@ -50,3 +53,13 @@ def test_the_framework_is_guessed_from_paths_before_annotations() -> None:
     assert guess_framework(["step[DECODE bs=16]"]) == "sglang"
     assert guess_framework(["transformers/models/bert/modeling_bert.py(2): forward"]) == "transformers"
     assert guess_framework(["aten::mm", "nccl:all_reduce"]) is None
+
+
+@given(
+    st.lists(
+        st.sampled_from(["sglang/srt/", "(", "9" * 5000, "²", "): ", "<", "vllm/", "\n", "nn.Module: "])
+        | st.text(max_size=6)
+    ).map("".join)
+)
+def test_no_frame_is_too_odd_to_be_ranked(name: str) -> None:
+    assert frame_rank(name) in range(sources.NOISE, sources.ENGINE + 1)
