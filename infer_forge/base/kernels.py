@@ -303,12 +303,16 @@ def _functor(text: str) -> str | None:
     return found[0] if found else None
 
 
-@lru_cache(maxsize=_CACHE)
-def simplify(name: str) -> str:
-    """Short readable name: no return type, template arguments, parameters; wrappers opened; mangled names demangled.
+_LONGEST = 120
+"""Characters of a readable name; a longer one keeps its front and its end, where Inductor's running number stands."""
 
-    torch's generic kernels keep what they compute: `vectorized_elementwise_kernel[FillFunctor]`.
-    """
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 27]}...{text[-24:]}"
+
+
+@lru_cache(maxsize=_CACHE)
+def _short(name: str) -> str:
     if name.startswith(("Memcpy", "Memset")):
         return name.split(" (", 1)[0]
     text = _plain(name)
@@ -316,7 +320,15 @@ def simplify(name: str) -> str:
     short = own.removeprefix("at::native::").removeprefix("detail::") or name
     if _TORCH_GENERIC.search(short) and (functor := _functor(text)):
         return f"{short}[{functor}]"
-    return short if len(short) <= 120 else short[:117] + "..."
+    return short
+
+
+def simplify(name: str) -> str:
+    """Short readable name: no return type, template arguments, parameters; wrappers opened; mangled names demangled.
+
+    torch's generic kernels keep what they compute: `vectorized_elementwise_kernel[FillFunctor]`.
+    """
+    return _shortened(_short(name))
 
 
 _FAMILY_CUTS: tuple[tuple[Callable[[str], bool], Callable[[str], str]], ...] = (
@@ -337,13 +349,11 @@ _TRAILING = re.compile(r"_?\d+$")
 @lru_cache(maxsize=_CACHE)
 def family(name: str) -> str:
     """Family of a kernel: its simplified name without tile sizes and running numbers, so that variants of one kernel fall together."""
-    short = simplify(name)
+    short = _short(name)
     for test, cut in _FAMILY_CUTS:
         if test(short):
-            return cut(short).rstrip("_")
-    if short.startswith("triton_"):
-        return _TRAILING.sub("", short)
-    return _TILES.sub("", short)
+            return _shortened(cut(short).rstrip("_"))
+    return _shortened(_TRAILING.sub("", short) if short.startswith("triton_") else _TILES.sub("", short))
 
 
 # --- GPU peaks ------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profile, family_argv
 
 # --- profiles: source paths -----------------------------------------------------------------------------------------
-# lightseekorg/tokenspeed. No step annotation of its own was found in its public source, so its steps are told by what
-# it shares with others: a `step[MODE ..]` span is read with SGLang's grammar.
+# lightseekorg/tokenspeed (read 2026-11). It writes no step annotation that torch.profiler records: its ranges (`graph_replay`,
+# `attn_meta_prep`, ..) are NVTX in a domain of their own, off by default (runtime/utils/nvtx.py). Its forward modes are named as
+# SGLang's, and a `step[MODE ..]` span is read with that grammar.
 
 SOURCES = ("python/tokenspeed/", "tokenspeed/runtime/", "tokenspeed_kernel/", "tokenspeed/")
 """Path pieces of its own Python code."""

@@ -8,7 +8,8 @@ from infer_forge.engines.grammar import Client, ClientPlan, Grammar, Log, Profil
 
 # --- profiles: step annotations and source paths --------------------------------------------------------------------
 # Spelling: NVIDIA/TensorRT-LLM, tensorrt_llm/_torch/pyexecutor/py_executor.py: the range around the forward step reads
-# `[Executor] _forward_step 17: 2 ctx reqs, 30 gen reqs`; first versions have neither the prefix nor the number.
+# `[Executor] _forward_step 17: 2 ctx reqs, 30 gen reqs`; first versions have neither the prefix nor the
+# number. It is an NVTX range: it stands in Nsight exports, and in torch traces only where it was recorded as an annotation too.
 
 STEP = re.compile(
     r"^(?:\[Executor\] )?_forward_step(?: (?P<step>\d{1,18}))?: (?P<context>\d{1,9}) ctx reqs, (?P<generation>\d{1,9}) gen reqs$",
