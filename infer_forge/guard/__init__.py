@@ -1,0 +1,26 @@
+"""Safety guard: decides on commands before they run, scans artifacts for secrets, and keeps grants to people.
+
+It is no sandbox: see docs/guard.md.
+"""
+
+from infer_forge.base.lazy import attach
+
+__getattr__, __dir__ = attach(
+    __name__,
+    {
+        "check": "decide",
+        "check_with": "decide",
+        "Verdict": "model",
+        "Context": "context",
+        "scan": "scan",
+        "redact_file": "scan",
+        "prove": "proofs",
+        "refresh": "proofs",
+        "explain": "explain",
+        "status": "explain",
+        "compile_policy": "policy",
+        "hook_entries": "hook_config",
+        "canary": "hook_config",
+        "review_allowed": "explain",
+    },
+)

@@ -1,0 +1,97 @@
+"""The compiled policy: JSON with the hashes of what it was made from. All that the hook reads; standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any
+
+from infer_forge.base.paths import paths, user_config_file
+
+PROJECT_FILES = ("guard.yaml", ".infer-forge/guard.yaml")
+VERSION = 1
+
+
+class PolicyFault(Exception):
+    """There is no compiled policy that may be trusted; the hook then denies what acts."""
+
+
+def user_file() -> str:
+    """guard.yaml of the user, beside infer-forge.yaml."""
+    return str(user_config_file().parent / "guard.yaml")
+
+
+def project_root(cwd: str | None) -> str | None:
+    """The nearest folder above `cwd` that has a guard.yaml or a .git; None when there is none."""
+    step = os.path.realpath(cwd) if cwd else None
+    found = None
+    while step:
+        if any(os.path.isfile(os.path.join(step, name)) for name in PROJECT_FILES):
+            return step
+        if found is None and os.path.exists(os.path.join(step, ".git")):
+            found = step
+        parent = os.path.dirname(step)
+        if parent == step:
+            break
+        step = parent
+    return found
+
+
+def project_file(cwd: str | None) -> str | None:
+    """guard.yaml of the project that a folder lies in."""
+    root = project_root(cwd)
+    for name in PROJECT_FILES if root else ():
+        path = os.path.join(root or "", name)
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def place(file: str | None) -> str:
+    """Where the compiled policy for a project file (None: no project file) is kept."""
+    key = hashlib.sha256(file.encode()).hexdigest()[:16] if file else "user"
+    return str(paths().state / "guard" / f"policy-{key}.json")
+
+
+def digest(path: str) -> str | None:
+    """sha256 of a file; None when it is not there."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise PolicyFault(f"{path} cannot be read ({exc.strerror})") from None
+
+
+def body_hash(body: dict[str, Any]) -> str:
+    """Hash over the compiled content."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def load(cwd: str | None) -> dict[str, Any]:
+    """The compiled policy for a folder, proved to be whole and made from the files as they are now.
+
+    Raises:
+        PolicyFault: none is compiled, it is damaged, or a source has changed since.
+    """
+    target = place(project_file(cwd))
+    try:
+        with open(target, "rb") as file:
+            data: Any = json.loads(file.read())
+        body: dict[str, Any] = data["body"]
+        sources: dict[str, str | None] = body["sources"]
+        kept: str = data["hash"]
+    except FileNotFoundError:
+        raise PolicyFault("no guard policy is compiled for this folder") from None
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise PolicyFault(f"the compiled guard policy is damaged ({type(exc).__name__})") from None
+    if body.get("v") != VERSION:
+        raise PolicyFault("the compiled guard policy is of another version")
+    if body_hash(body) != kept:
+        raise PolicyFault("the compiled guard policy was changed by hand")
+    for path, wanted in sources.items():
+        if digest(path) != wanted:
+            raise PolicyFault(f"{path} has changed since it was compiled")
+    return body["policy"]

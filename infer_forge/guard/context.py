@@ -1,0 +1,231 @@
+"""What the guard knows of the caller: owned things with proof, claims, remotes, grants.
+
+A context handed in counts as proved (tests, dry runs). The hook and the server make theirs from the ownership file and
+prove processes by their start time at that moment; proofs that only age (containers, jobs, ports) are stale after 60 s.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from infer_forge.base import ownership
+from infer_forge.base.ownership import within
+
+OWNED, STALE, FOREIGN, UNKNOWN, ANCESTOR = "owned", "stale", "foreign", "unknown", "ancestor"
+PROOF_MAX_AGE_S = 60.0
+_ENV_NAMES = (
+    "HOME USER PWD TMPDIR XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE "
+    "VIRTUAL_ENV CONDA_PREFIX INFER_FORGE_RUN_ID INFER_FORGE_HOME CLAUDE_CONFIG_DIR CODEX_HOME"
+).split()
+
+
+class Context:
+    """One caller's standing. Sets and maps are plain, so that rules read them directly."""
+
+    def __init__(self) -> None:
+        self.present = False
+        self.handed = False
+        self.damaged = ""
+        self.run_id: str | None = None
+        self.user = os.environ.get("USER") or os.environ.get("LOGNAME") or "root"
+        self.node = ownership.node_name()
+        self.cwd: str | None = None
+        self.home = os.path.expanduser("~")
+        self.env: dict[str, str] = {}
+        self.pids: dict[int, bool] = {}
+        self.pgids: dict[int, bool] = {}
+        self.paths: list[str] = []
+        self.containers: dict[str, dict[str, Any]] = {}
+        self.jobs: dict[str, bool] = {}
+        self.k8s: dict[tuple[str, str], bool] = {}
+        self.ports: dict[int, bool] = {}
+        self.clusters: dict[str, bool] = {}
+        self.claims: list[dict[str, Any]] = []
+        self.remotes: dict[str, str] = {}
+        self.push_allowed: list[str] = []
+        self.protected_branches: list[str] = []
+        self.protected_paths: list[str] = []
+        self.branch: str | None = None
+        self.coder: str | None = None
+        self.grants: list[ownership.Grant] = []
+        self.venv: str | None = None
+        self._ancestors: list[int] | None = None
+
+    # ------------------------------------------------------------ proofs
+
+    def ancestors(self) -> list[int]:
+        """This process and its parents: a kill may never reach them."""
+        if self._ancestors is None:
+            self._ancestors = ownership.ancestors()
+        return self._ancestors
+
+    def pid(self, pid: int) -> str:
+        """Standing of a process."""
+        if pid in (0, 1) or pid in self.ancestors():
+            return ANCESTOR
+        return self._fresh(self.pids, pid)
+
+    def pgid(self, pgid: int) -> str:
+        """Standing of a process group."""
+        if pgid in (0, 1) or any(ownership.group_of(p) == pgid for p in self.ancestors() if p != 1):
+            return ANCESTOR
+        return self._fresh(self.pgids, pgid)
+
+    @staticmethod
+    def _fresh(table: Mapping[Any, bool], key: Any) -> str:
+        fresh = table.get(key)
+        return FOREIGN if fresh is None else OWNED if fresh else STALE
+
+    def container(self, name: str) -> str:
+        """Standing of a container, by name or by id prefix of at least twelve characters."""
+        facts = self.containers.get(name)
+        if facts is None and len(name) >= 12:
+            facts = next((f for f in self.containers.values() if str(f.get("id", "")).startswith(name)), None)
+        return FOREIGN if facts is None else OWNED if facts.get("fresh", True) else STALE
+
+    def host_pids(self, name: str) -> bool:
+        """Whether an owned container shares the host's process ids."""
+        return self.containers.get(name, {}).get("pid_mode") == "host"
+
+    def job(self, job: str) -> str:
+        """Standing of a scheduler job; array elements and steps belong to their job."""
+        return self._fresh(self.jobs, job.split("_")[0].split(".")[0])
+
+    def pod(self, namespace: str | None, name: str) -> str:
+        """Standing of a Kubernetes object."""
+        if namespace is not None:
+            return self._fresh(self.k8s, (namespace, name))
+        spaces = {n for n, _ in self.k8s}
+        return self._fresh(self.k8s, (next(iter(spaces)), name)) if len(spaces) == 1 else FOREIGN
+
+    def port(self, port: int) -> str:
+        """Standing of a listening port."""
+        return self._fresh(self.ports, port)
+
+    def owns_path(self, path: str) -> bool:
+        """Whether an absolute, resolved path is owned or lies under an owned one."""
+        return any(within(path, root) for root in self.paths)
+
+    def claimed_gpus(self, node: str | None = None) -> set[int] | None:
+        """GPU indices that the run claims on a node; None when the run has no claims at all."""
+        if not self.claims:
+            return None
+        where = node or self.node
+        return {int(g) for c in self.claims if c.get("node") == where for g in c.get("gpus", []) if str(g).isdigit()}
+
+    def claims_node(self, node: str) -> bool:
+        """Whether the run holds a claim on a host."""
+        short = node.split(".")[0]
+        return node == self.node or any(str(c.get("node", "")).split(".")[0] == short for c in self.claims)
+
+
+def _environment(environ: Mapping[str, str]) -> dict[str, str]:
+    return {k: environ[k] for k in _ENV_NAMES if k in environ}
+
+
+def from_dict(data: Mapping[str, Any]) -> Context:
+    """A context that is handed in; everything that it names counts as proved.
+
+    Raises:
+        InputUnusable: it is no mapping, or a field has the wrong shape.
+    """
+    from infer_forge.base.errors import InputUnusable
+
+    ctx = Context()
+    ctx.present = ctx.handed = True
+    try:
+        ctx.run_id = data.get("run_id")
+        ctx.user = data.get("user") or ctx.user
+        ctx.node = data.get("node") or ctx.node
+        ctx.cwd = data.get("cwd") or os.getcwd()
+        ctx.home = data.get("home") or ctx.home
+        ctx.env = {**_environment(os.environ), "USER": ctx.user, "HOME": ctx.home, **dict(data.get("env") or {})}
+        ctx.env.pop("PWD", None)
+        ctx.env.pop("VIRTUAL_ENV", None) if "env" not in data or "VIRTUAL_ENV" not in data["env"] else None
+        ctx.venv = data.get("venv") or ctx.env.get("VIRTUAL_ENV")
+        ctx.pids = {int(p["pid"] if isinstance(p, dict) else p): True for p in data.get("owned_pids") or []}
+        ctx.pgids = {int(p): True for p in data.get("owned_pgids") or []}
+        ctx.paths = [os.path.realpath(str(p)) for p in data.get("owned_paths") or []]
+        for item in data.get("owned_containers") or []:
+            facts: dict[str, Any] = dict(item) if isinstance(item, dict) else {"name": item}
+            ctx.containers[str(facts["name"])] = facts
+        ctx.jobs = {str(j): True for j in data.get("owned_jobs") or []}
+        k8s: Any = data.get("owned_k8s") or {}
+        for group in k8s if isinstance(k8s, list) else [k8s]:
+            for name in group.get("names", []):
+                ctx.k8s[str(group.get("namespace", "default")), str(name)] = True
+        ctx.ports = {int(p["port"] if isinstance(p, dict) else p): True for p in data.get("owned_ports") or []}
+        ctx.clusters = {str(c): True for c in data.get("owned_clusters") or []}
+        ctx.claims = [dict(c) for c in data.get("claims") or []]
+        ctx.remotes = dict(data.get("remotes") or {})
+        ctx.push_allowed = list(data.get("push_allowed") or [])
+        ctx.protected_branches = list(data.get("protected_branches") or [])
+        ctx.protected_paths = list(data.get("protected_paths") or [])
+        ctx.branch = data.get("branch")
+        ctx.coder = data.get("coder")
+        ctx.grants = [
+            ownership.Grant(str(g["action"]), str(g.get("target", "*")), float(g["until"]), str(g.get("by", "")), str(g.get("reason", "")))
+            for g in data.get("grants") or []
+        ]
+    except (TypeError, ValueError, KeyError, AttributeError) as exc:
+        raise InputUnusable(f"the context has a field of the wrong shape ({exc})", next_step="see infer-forge guard check --help") from None
+    return ctx
+
+
+def from_ownership(cwd: str | None = None, environ: Mapping[str, str] | None = None) -> Context:
+    """The context of a caller as the ownership file proves it now; a damaged file gives one that owns nothing."""
+    from infer_forge.base.errors import ForgeError
+
+    env = os.environ if environ is None else environ
+    ctx = Context()
+    ctx.cwd = cwd or os.getcwd()
+    ctx.env = _environment(env)
+    ctx.env.pop("PWD", None)
+    ctx.env.setdefault("HOME", ctx.home)
+    ctx.env.setdefault("USER", ctx.user)
+    ctx.venv = env.get("VIRTUAL_ENV")
+    try:
+        run = ownership.load().current(ctx.cwd, env)
+    except ForgeError as exc:
+        ctx.damaged = exc.what
+        return ctx
+    if run is not None:
+        _fill(ctx, run)
+    return ctx
+
+
+def _fill(ctx: Context, run: ownership.Run) -> None:
+    ctx.present = True
+    ctx.run_id = run.run_id
+    now = time.time()
+    here = ctx.node
+    if run.root:
+        ctx.paths.append(run.root)
+    for item in run.owned:
+        fresh = now - item.checked_at <= PROOF_MAX_AGE_S
+        if item.kind in ("pid", "pgid"):
+            if item.node == here and item.holds():
+                (ctx.pids if item.kind == "pid" else ctx.pgids)[int(item.target)] = True
+        elif item.kind == "path":
+            ctx.paths.append(item.target)
+        elif item.kind == "container":
+            ctx.containers[item.target] = {**item.detail, "fresh": fresh}
+        elif item.kind == "job":
+            ctx.jobs[item.target] = fresh
+        elif item.kind == "k8s":
+            space, _, name = item.target.partition("/")
+            ctx.k8s[space, name] = fresh
+        elif item.kind == "port" and item.node == here:
+            ctx.ports[int(item.target)] = fresh
+        elif item.kind == "cluster":
+            ctx.clusters[item.target] = fresh
+    ctx.claims = list(run.claims)
+    ctx.remotes = dict(run.remotes)
+    ctx.push_allowed = list(run.push_allowed)
+    ctx.protected_branches = list(run.protected_branches)
+    ctx.protected_paths = list(run.protected_paths)
+    ctx.coder = run.coder
+    ctx.grants = [g for g in run.grants if g.live(now)]

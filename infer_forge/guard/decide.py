@@ -1,0 +1,143 @@
+"""`check`: a command line and a context become allow, ask or deny. The strictest of all simple commands wins."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from infer_forge.guard.context import Context, from_dict, from_ownership
+from infer_forge.guard.model import ALLOW, ASK, DENY, RANK, Cmd, Hit, Verdict
+from infer_forge.guard.rules import TABLE, Bench, function
+from infer_forge.guard.shell import Scope, Shell
+
+
+def check(command: str, context: Context | Mapping[str, Any] | None = None, *, cwd: str | None = None) -> Verdict:
+    """Decide on a shell command without running anything.
+
+    Args:
+        command: the text as a shell would get it.
+        context: a `Context`, or a mapping of the shape that `--context` takes; by default what the ownership file proves.
+        cwd: the folder in which it would run.
+
+    Raises:
+        InputUnusable: the context or a guard.yaml is wrong.
+        HumanNeeded: a changed guard.yaml loosens the compiled policy.
+    """
+    from infer_forge.guard import policy
+
+    if context is None:
+        ctx = from_ownership(cwd)
+    elif isinstance(context, Context):
+        ctx = context
+    else:
+        ctx = from_dict(context)
+    if cwd:
+        ctx.cwd = cwd
+    return check_with(command, ctx, policy.current(cwd))
+
+
+def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
+    """`check` with a policy at hand; standard library and tree-sitter only."""
+    shell = Shell(ctx, pol)
+    bench = Bench(shell)
+    text = command.replace("\0", "")
+    scope = Scope(ctx.cwd, {**ctx.env, "HOME": ctx.home, "USER": ctx.user})
+    shell.notes["venvs"] = scope.venvs
+    try:
+        shell.run(text, scope)
+    except RecursionError:
+        from infer_forge.guard.shell import risk_tokens
+
+        shell.problem("the command is nested too deep to follow", (0, len(text)), risk_tokens(text))
+    if command != text:
+        shell.problem("the command holds a NUL byte", (0, 0))
+    _apply(shell, bench, text)
+    return _verdict(bench, shell)
+
+
+def _apply(shell: Shell, bench: Bench, text: str) -> None:
+    secrets_text, secrets_argv = function("secrets.text"), function("secrets.argv")
+    redirects, stdin, visible = function("files.redirects"), function("secrets.stdin"), function("gpu.visible")
+    custom, production, governed = bench.pol["custom"], bench.pol["production"], bench.pol["governed_paths"]
+    secrets_text(text, bench)
+    for cmd in shell.cmds:
+        if cmd.redirects:
+            redirects(cmd, bench)
+            stdin(cmd, bench)
+        if cmd.env:
+            visible(cmd, bench)
+        if not cmd.argv:
+            continue
+        secrets_argv(cmd, bench)
+        for name in TABLE.get(cmd.name) or TABLE.get(_unversioned(cmd.name)) or ():
+            function(name)(cmd, bench)
+        if production:
+            function("gate.production")(cmd, bench)
+        if custom:
+            function("gate.custom")(cmd, bench)
+        if governed:
+            function("data.governed")(cmd, bench)
+        if cmd.argv[0].dyn:
+            _unknown_program(cmd, bench)
+    risky = set(bench.pol["risk_words"])
+    for problem in shell.problems:
+        word = next((t for t in problem.tokens if t.rsplit("/", 1)[-1] in risky), None)
+        hit = Hit(DENY, "shell.risky", f"{problem.why}, and `{word}` stands in it") if word else Hit(ASK, "shell.unread", problem.why)
+        hit.safer = bench.pol["rules"][hit.rule]["safer"]
+        hit.span = problem.span
+        bench.hits.append(hit)
+
+
+def _unversioned(name: str) -> str:
+    """`pip3.11` -> `pip`, `mkfs.ext4` -> `mkfs`."""
+    if name.startswith("mkfs."):
+        return "mkfs"
+    stripped = name.rstrip("0123456789.")
+    return stripped if stripped and stripped != name else ""
+
+
+def _unknown_program(cmd: Cmd, bench: Bench) -> None:
+    """The program itself is unknown: what it may be decides. `$PYTHON x.py` and the like are told by their variable."""
+    first = cmd.argv[0]
+    bench.shell.partial = True
+    if first.names and first.names[0] in ("PYTHON", "PY", "PIP", "CC", "CXX", "MAKE", "NVCC", "EDITOR", "SHELL", "CUDA_HOME", "GIT", "NODE") and not first.sources:
+        return
+    if first.text and "/" in first.text:
+        return
+    if "unknown word" in cmd.via:
+        return
+    bench.hit(ASK, "shell.unread", "which program this runs is unknown before it runs", cmd)
+
+
+def _verdict(bench: Bench, shell: Shell) -> Verdict:
+    decisions: dict[str, str] = bench.pol["decisions"]
+    for hit in bench.hits:
+        stricter = decisions.get(hit.rule)
+        if stricter and RANK[stricter] > RANK[hit.verdict]:
+            hit.verdict = stricter
+    live = [h for h in bench.hits if not _granted(h, bench)]
+    live.sort(key=lambda h: -RANK[h.verdict])
+    coverage = "partial" if shell.partial else "full"
+    if not live:
+        return Verdict(ALLOW, None, coverage, [])
+    return Verdict(live[0].verdict, live[0], coverage, live)
+
+
+def _granted(hit: Hit, bench: Bench) -> bool:
+    """Whether a person's live grant covers this hit: its rule (or constraint) and its target."""
+    entry: dict[str, Any] = bench.pol["rules"].get(hit.rule) or {}
+    if not bench.ctx.grants or entry.get("grantable") is False:
+        return False
+    now = time.time()
+    for grant in bench.ctx.grants:
+        covers = grant.action == hit.rule or grant.action == f"{entry.get('constraint')}.*"
+        if covers and grant.live(now) and (grant.target == "*" or grant.target in hit.targets or (not hit.targets and grant.target in hit.argv)):
+            return True
+    return False
+
+
+def as_cwd(cwd: str | None) -> str:
+    """A folder that exists, for callers that got none."""
+    return cwd or os.getcwd()

@@ -1,0 +1,486 @@
+"""Python code on a command line: what it kills, deletes, writes and runs, read with the standard library's `ast`.
+
+Each effect becomes the shell command that does the same, so that one set of rules decides on both.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from infer_forge.guard.model import Cmd, Place, Redirect, Source, Word
+from infer_forge.guard.output import read_file, text_of
+
+MAX_CODE = 64 * 1024
+_SHELL_CALLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell", "commands.getoutput"}
+_RUN_CALLS = {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "pty.spawn", "sh.Command"}
+_VECTOR_CALLS = re.compile(r"^(?:os\.(?:exec|spawn|posix_spawn)\w*|asyncio\.create_subprocess_exec)$")
+_DELETE_CALLS = {
+    "shutil.rmtree": "-rf",
+    "os.remove": "-f",
+    "os.unlink": "-f",
+    "os.rmdir": "-d",
+    "os.removedirs": "-d",
+    "os.truncate": "-f",
+    "send2trash.send2trash": "-rf",
+}
+_MOVE_CALLS = {"os.rename", "os.replace", "os.renames", "shutil.move"}
+_COPY_CALLS = {"shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "os.link", "os.symlink"}
+_MODE_CALLS = {"os.chmod": "chmod", "os.chown": "chown", "shutil.chown": "chown"}
+_PATH_DELETES = {"unlink": "-f", "rmdir": "-d", "rmtree": "-rf"}
+_PATH_WRITES = ("write_text", "write_bytes", "touch")
+_KILL_METHODS = ("kill", "terminate", "suspend", "send_signal")
+
+
+def command(cmd: Cmd, walk: Any) -> None:
+    """`python -c CODE`, `-m MODULE`, `FILE`, code on standard input."""
+    argv, i = cmd.argv, 1
+    while i < len(argv):
+        text = argv[i].text
+        if text == "-c" or (re.fullmatch(r"-[bBdEiIOqsSuvx]*c", text) is not None):
+            if i + 1 < len(argv):
+                _inline(argv[i + 1], cmd, walk)
+            return
+        if text.startswith("-c") and len(text) > 2:
+            _inline(argv[i].cut(2), cmd, walk)
+            return
+        if text == "-m" or re.fullmatch(r"-[bBdEiIOqsSuvx]*m", text):
+            _module(cmd, walk, i + 1)
+            return
+        if text in ("-W", "-X"):
+            i += 2
+        elif text == "-":
+            break
+        elif text.startswith("-"):
+            i += 1
+        else:
+            _file(cmd, walk, argv[i])
+            return
+    if cmd.stdin is not None:
+        code = text_of(cmd.stdin, walk)
+        if code is None and cmd.stdin.text is not None:
+            code = cmd.stdin.text
+        if code is None:
+            walk.shell.problem(f"code is piped into {cmd.name} that cannot be seen before it runs", cmd.span)
+        else:
+            run(code, cmd, walk)
+    elif any(w.sources for w in argv[1:]):
+        walk.shell.problem(f"code is handed to {cmd.name} that cannot be seen before it runs", cmd.span)
+
+
+def _inline(word: Word, cmd: Cmd, walk: Any) -> None:
+    if word.dyn:
+        if not word.text.strip():
+            walk.shell.problem(f"what {cmd.name} -c runs cannot be known before it runs", cmd.span)
+            return
+        walk.shell.partial = True
+    run(word.text, cmd, walk)
+
+
+def _module(cmd: Cmd, walk: Any, at: int) -> None:
+    if at >= len(cmd.argv):
+        return
+    folder = cmd.argv[0].text.rpartition("/")[0]
+    module = cmd.argv[at].text
+    name = {"pip": "pip", "ensurepip": "pip", "infer_forge": "infer-forge", "infer_forge.cli.main": "infer-forge"}.get(module, module.rsplit(".", 1)[-1])
+    if module in ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"):
+        name = "torchrun"
+    known = walk.shell.pol["known"]
+    if name in known:
+        first = Word(f"{folder}/{name}" if folder else name)
+        walk.emit(cmd.inner([first, *cmd.argv[at + 1 :]], f"{cmd.name} -m"))
+
+
+def _file(cmd: Cmd, walk: Any, word: Word) -> None:
+    if word.text.startswith("/dev/fd/") and word.sources:
+        code = text_of(Source(cmds=word.sources), walk)
+        if code is None:
+            walk.shell.problem(f"code is piped into {cmd.name} that cannot be seen before it runs", cmd.span)
+        else:
+            run(code, cmd, walk)
+        return
+    if word.text == "/dev/stdin" and cmd.stdin is not None:
+        code = text_of(cmd.stdin, walk)
+        if code is not None:
+            run(code, cmd, walk)
+        else:
+            walk.shell.problem(f"code is piped into {cmd.name} that cannot be seen before it runs", cmd.span)
+        return
+    code = read_file(word, cmd.cwds) if cmd.place.container is None and cmd.place.node is None else None
+    if code is not None and word.text.endswith(".py"):
+        run(code, cmd, walk, in_file=True)
+    else:
+        walk.shell.partial = True
+
+
+def run(code: str, cmd: Cmd, walk: Any, *, in_file: bool = False, depth: int = 0) -> None:
+    """Look into Python code. In files an argument that cannot be known is only noted; on a command line it is asked about."""
+    if len(code) > MAX_CODE or depth > 3:
+        walk.shell.problem("the Python code is too long or too deep to follow", cmd.span)
+        return
+    try:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        if not in_file:
+            from infer_forge.guard.shell import risk_tokens
+
+            walk.shell.problem("the Python code could not be parsed", cmd.span, risk_tokens(code))
+        return
+    _Code(cmd, walk, in_file, depth).read(tree)
+
+
+class _Code:
+    """One pass over a module: names of imports and constants first, then the calls."""
+
+    def __init__(self, cmd: Cmd, walk: Any, in_file: bool, depth: int) -> None:
+        self.cmd = cmd
+        self.walk = walk
+        self.in_file = in_file
+        self.depth = depth
+        self.imports: dict[str, str] = {}
+        self.values: dict[str, ast.expr] = {}
+        self.iterated: dict[str, str] = {}
+
+    def read(self, tree: ast.AST) -> None:
+        calls: list[ast.Call] = []
+        count = 0
+        for node in ast.walk(tree):
+            count += 1
+            if count > 20000:
+                self.walk.shell.partial = True
+                break
+            if isinstance(node, ast.Import):
+                for name in node.names:
+                    self.imports[name.asname or name.name.split(".")[0]] = name.name if name.asname else name.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom):
+                for name in node.names:
+                    self.imports[name.asname or name.name] = f"{node.module}.{name.name}"
+            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                self.values[node.targets[0].id] = node.value
+            elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call):
+                self.iterated[node.target.id] = self.dotted(node.iter.func)
+            elif isinstance(node, ast.Call):
+                calls.append(node)
+        for call in calls:
+            self.call(call)
+
+    # ------------------------------------------------------------ values
+
+    def dotted(self, node: ast.expr, level: int = 0) -> str:
+        """`o.system` -> `os.system` after `import os as o`; also `__import__("os").system` and `getattr(os, "system")`."""
+        if level > 8:
+            return ""
+        if isinstance(node, ast.Name):
+            if node.id in self.imports:
+                return self.imports[node.id]
+            value = self.values.get(node.id)
+            if isinstance(value, (ast.Attribute, ast.Call)):
+                found = self.dotted(value, level + 1)
+                return found or node.id
+            return node.id
+        if isinstance(node, ast.Attribute):
+            base = self.dotted(node.value, level + 1)
+            return f"{base}.{node.attr}" if base else f".{node.attr}"
+        if isinstance(node, ast.Call):
+            name = self.dotted(node.func, level + 1)
+            if name in ("__import__", "importlib.import_module") and node.args:
+                return self.text(node.args[0]) or ""
+            if name == "getattr" and len(node.args) >= 2:
+                return f"{self.dotted(node.args[0], level + 1)}.{self.text(node.args[1]) or '?'}"
+            return f"{name}()"
+        return ""
+
+    def text(self, node: ast.expr | None, level: int = 0) -> str | None:
+        """A string or number that the code spells out, in one of many ways."""
+        if node is None or level > 12:
+            return None
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, bytes):
+                return node.value.decode("utf-8", "replace")
+            return str(node.value) if isinstance(node.value, (str, int)) else None
+        if isinstance(node, ast.Name):
+            return self.text(self.values.get(node.id), level + 1)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = self.text(node.operand, level + 1)
+            return f"-{value}" if value else None
+        if isinstance(node, ast.BinOp):
+            return self._binary(node, level)
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.text(v.value if isinstance(v, ast.FormattedValue) else v, level + 1) for v in node.values]
+            return "".join(p for p in parts if p is not None) if all(p is not None for p in parts) else None
+        if isinstance(node, ast.Call):
+            return self._text_call(node, level)
+        if isinstance(node, ast.Attribute) and self.dotted(node).startswith("signal."):
+            return node.attr
+        return None
+
+    def _binary(self, node: ast.BinOp, level: int) -> str | None:
+        left, right = self.text(node.left, level + 1), self.text(node.right, level + 1)
+        if isinstance(node.op, ast.Add) and left is not None and right is not None:
+            return left + right
+        if isinstance(node.op, ast.Div) and right is not None and left is not None:
+            return f"{left.rstrip('/')}/{right}"
+        if isinstance(node.op, ast.Mod) and left is not None and right is not None and left.count("%") == 1:
+            return left.replace("%s", right).replace("%d", right)
+        return None
+
+    def _text_call(self, node: ast.Call, level: int) -> str | None:
+        name = self.dotted(node.func)
+        args = [self.text(a, level + 1) for a in node.args]
+        if name in ("str", "int", "pathlib.Path", "pathlib.PosixPath", "Path", "os.fspath", "bytes", "shlex.quote") and len(args) == 1:
+            return args[0]
+        if name in ("os.path.expanduser", "os.path.realpath", "os.path.abspath", "os.path.normpath") and args:
+            home = self.walk.scope.env.get("HOME", "~")
+            return args[0].replace("~", home, 1) if args[0] and args[0].startswith("~") else args[0]
+        if name == "os.path.join" and all(a is not None for a in args):
+            import os
+
+            return os.path.join(*[a for a in args if a is not None])
+        if name.endswith("Path.home") or name == "pathlib.Path.home":
+            return self.walk.scope.env.get("HOME")
+        if isinstance(node.func, ast.Attribute):
+            return self._text_method(node, node.func, args, level)
+        return None
+
+    def _text_method(self, node: ast.Call, func: ast.Attribute, args: list[str | None], level: int) -> str | None:
+        import base64
+
+        if func.attr == "join" and node.args:
+            first = node.args[0]
+            items = [self.text(e, level + 1) for e in first.elts] if isinstance(first, (ast.List, ast.Tuple)) else [None]
+            glue = self.text(func.value, level + 1)
+            return glue.join(i for i in items if i is not None) if glue is not None and all(i is not None for i in items) else None
+        try:
+            if func.attr == "fromhex" and args and args[0]:
+                return bytes.fromhex(args[0]).decode("utf-8", "replace")
+            if func.attr in ("b64decode", "standard_b64decode", "urlsafe_b64decode") and args and args[0]:
+                return base64.b64decode(args[0] + "===").decode("utf-8", "replace")
+        except ValueError:
+            return None
+        base = self.text(func.value, level + 1)
+        if base is None:
+            return None
+        if func.attr in ("decode", "encode", "strip", "lower", "expanduser", "resolve", "absolute"):
+            if func.attr == "expanduser" and base.startswith("~"):
+                return base.replace("~", self.walk.scope.env.get("HOME", "~"), 1)
+            return base
+        if func.attr == "joinpath" and all(a is not None for a in args):
+            return "/".join([base, *[a for a in args if a is not None]])
+        if func.attr == "replace" and len(args) == 2 and None not in args:
+            return base.replace(args[0] or "", args[1] or "")
+        if func.attr == "format" and len(args) == 1 and args[0] is not None:
+            return base.replace("{}", args[0])
+        return None
+
+    def word(self, node: ast.expr | None) -> Word:
+        value = self.text(node)
+        return Word(value, quoted=True) if value is not None else Word("", dyn=True, quoted=True)
+
+    # ------------------------------------------------------------ effects
+
+    def call(self, node: ast.Call) -> None:
+        name = self.dotted(node.func)
+        first = node.args[0] if node.args else None
+        if name in ("exec", "eval", "compile", "builtins.exec", "builtins.eval"):
+            code = self.text(first)
+            if code is not None:
+                run(code, self.cmd, self.walk, in_file=self.in_file, depth=self.depth + 1)
+            elif not self.in_file:
+                self.unknown(name)
+        elif name in _SHELL_CALLS:
+            self.shell(first or _keyword(node, "cmd"), name)
+        elif name in _RUN_CALLS:
+            self.program(first or _keyword(node, "args"), name, _keyword(node, "shell"))
+        elif _VECTOR_CALLS.match(name):
+            self.vector(node, name)
+        elif name in ("os.kill", "os.killpg", "signal.pidfd_send_signal", "os.tgkill"):
+            self.kill(node, name)
+        elif name in _DELETE_CALLS:
+            self.emit("rm", [Word(_DELETE_CALLS[name]), self.word(first)], name)
+        elif name in _MOVE_CALLS and len(node.args) >= 2:
+            self.emit("mv", [self.word(node.args[0]), self.word(node.args[1])], name)
+        elif name in _COPY_CALLS and len(node.args) >= 2:
+            self.emit("cp", [Word("-r"), self.word(node.args[0]), self.word(node.args[1])], name)
+        elif name in _MODE_CALLS:
+            self.emit(_MODE_CALLS[name], [Word("u+rw" if name == "os.chmod" else "root"), self.word(first)], name)
+        elif name in ("open", "io.open", "builtins.open", "os.open"):
+            self.opened(node, first)
+        elif name.startswith(("pynvml.nvmlDeviceSet", "pynvml.nvmlDeviceReset", "nvmlDeviceSet", "nvmlDeviceReset", "amdsmi.amdsmi_set", "amdsmi.amdsmi_reset")):
+            self.emit("nvidia-smi", [Word(f"--{name.rsplit('.', 1)[-1]}")], name)
+        elif name in ("print", "sys.stdout.write", "pprint.pprint", "json.dumps"):
+            self.printed(node)
+        elif isinstance(node.func, ast.Attribute):
+            self.method(node, node.func, name)
+
+    def unknown(self, what: str) -> None:
+        if self.in_file:
+            self.walk.shell.partial = True
+        else:
+            self.walk.shell.problem(f"what {what} gets cannot be known before it runs", self.cmd.span)
+
+    def emit(self, program: str, args: list[Word], via: str, redirects: list[Redirect] | None = None, place: Place | None = None) -> None:
+        if self.in_file and any(a.dyn for a in args):
+            self.walk.shell.partial = True
+            return
+        made = self.cmd.inner([Word(program), *args], f"{self.cmd.name}: {via}", env={}, stdin=None)
+        made.redirects = redirects or []
+        self.walk.emit(made)
+
+    def shell(self, node: ast.expr | None, name: str) -> None:
+        text = self.text(node)
+        if text is None:
+            literal = _leading_text(node)
+            if literal:
+                self.walk.nested(f'{literal}"$__unknown"' if not self.in_file else literal, self.cmd, name, stdin=None)
+                self.walk.shell.partial = True
+            else:
+                self.unknown(name)
+            return
+        self.walk.nested(text, self.cmd, name, stdin=None)
+
+    def program(self, node: ast.expr | None, name: str, shell: ast.expr | None) -> None:
+        value: ast.expr | None = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
+        if isinstance(value, (ast.List, ast.Tuple)):
+            words = [self.word(e) for e in value.elts]
+            if words and words[0].dyn:
+                if self.dotted(value.elts[0]) == "sys.executable":
+                    words[0] = Word("python3")
+                else:
+                    self.unknown(name)
+                    return
+            if self.in_file and any(w.dyn for w in words):
+                self.walk.shell.partial = True
+            if words:
+                self.walk.emit(self.cmd.inner(words, name, env={}, stdin=None))
+        elif isinstance(value, ast.Call) and self.dotted(value.func) == "shlex.split" and value.args:
+            self.shell(value.args[0], name)
+        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "split" and not value.args:
+            self.shell(value.func.value, name)
+        else:
+            self.shell(value, name)
+
+    def vector(self, node: ast.Call, name: str) -> None:
+        args = list(node.args)
+        if "spawn" in name and "posix" not in name and args:
+            args = args[1:]
+        if len(args) >= 2 and isinstance(args[1], (ast.List, ast.Tuple)):
+            words = [self.word(e) for e in args[1].elts]
+            program = self.word(args[0])
+            self.walk.emit(self.cmd.inner([program, *words[1:]], name, env={}, stdin=None))
+        elif name.startswith(("os.execl", "os.spawnl")):
+            words = [self.word(a) for a in args]
+            self.walk.emit(self.cmd.inner([words[0], *words[2:]] if words else [], name, env={}, stdin=None))
+        elif args:
+            self.walk.emit(self.cmd.inner([self.word(a) for a in args], name, env={}, stdin=None))
+
+    def kill(self, node: ast.Call, name: str) -> None:
+        target = self.word(node.args[0] if node.args else None)
+        number = self.text(node.args[1]) if len(node.args) > 1 else None
+        if name == "os.kill" and node.args and isinstance(node.args[0], ast.Call) and self.dotted(node.args[0].func) == "os.getpid":
+            return
+        if node.args and isinstance(node.args[0], ast.Call) and self.dotted(node.args[0].func) == "os.getppid":
+            target = Word("", dyn=True, names=("PPID",))
+        signal = number.removeprefix("SIG") if number else "TERM"
+        if name == "os.killpg" and target.text:
+            target = Word(f"-{target.text}")
+        self.emit("kill", [Word(f"-{signal}"), Word("--"), target], name)
+
+    def opened(self, node: ast.Call, first: ast.expr | None) -> None:
+        mode = self.text(node.args[1] if len(node.args) > 1 else _keyword(node, "mode")) or "r"
+        if self.dotted(node.func) == "os.open":
+            mode = "w" if len(node.args) > 1 and "O_TRUNC" in ast.dump(node.args[1]) else "a" if len(node.args) > 1 and "O_WR" in ast.dump(node.args[1]) else "r"
+        path = self.word(first)
+        if any(c in mode for c in "wax+"):
+            if path.dyn and not path.text:
+                self.walk.shell.partial = True
+                return
+            op = ">" if "w" in mode else ">>"
+            self.emit(":", [], "open", [Redirect(op, "", path)])
+        elif path.text and not self.in_file:
+            self.emit("cat", [path], "open")
+
+    def printed(self, node: ast.Call) -> None:
+        for arg in node.args:
+            dotted = self.dotted(arg) if isinstance(arg, (ast.Attribute, ast.Name)) else ""
+            if isinstance(arg, ast.Call):
+                dotted = self.dotted(arg.func)
+                if dotted in ("dict", "str", "repr", "json.dumps", "list", "sorted") and arg.args:
+                    inner = arg.args[0]
+                    dotted = self.dotted(inner.func if isinstance(inner, ast.Call) else inner)
+                if dotted in ("os.getenv", "os.environ.get") and arg.args:
+                    name = self.text(arg.args[0])
+                    if name:
+                        self.emit("printenv", [Word(name)], "print")
+                    continue
+            if isinstance(arg, ast.Subscript) and self.dotted(arg.value) == "os.environ":
+                name = self.text(arg.slice)
+                if name:
+                    self.emit("printenv", [Word(name)], "print")
+            elif dotted in ("os.environ", "os.environ.items", "os.environ.copy", "os.environ.values"):
+                self.emit("printenv", [], "print")
+
+    def method(self, node: ast.Call, func: ast.Attribute, name: str) -> None:
+        attr = func.attr
+        if attr in _PATH_DELETES and not name.startswith("os."):
+            if self._is_path(func.value):
+                self.emit("rm", [Word(_PATH_DELETES[attr]), self.word(func.value)], f"Path.{attr}")
+            elif not self.in_file and attr in ("unlink", "rmdir", "rmtree"):
+                self.unknown(f".{attr}()")
+        elif attr in _PATH_WRITES and self._is_path(func.value):
+            target = self.word(func.value)
+            if target.text:
+                self.emit(":", [], f"Path.{attr}", [Redirect(">>" if attr == "touch" else ">", "", target)])
+        elif attr in ("rename", "replace") and self._is_path(func.value) and node.args:
+            self.emit("mv", [self.word(func.value), self.word(node.args[0])], f"Path.{attr}")
+        elif attr in _KILL_METHODS:
+            self.killed(func)
+
+    def killed(self, func: ast.Attribute) -> None:
+        owner = func.value
+        value = self.values.get(owner.id, owner) if isinstance(owner, ast.Name) else owner
+        if isinstance(owner, ast.Name) and "process_iter" in self.iterated.get(owner.id, ""):
+            self.emit("pkill", [Word("-f"), Word(".")], "psutil.process_iter")
+        elif isinstance(value, ast.Call) and self.dotted(value.func) == "psutil.Process":
+            self.emit("kill", [Word("-KILL"), self.word(value.args[0] if value.args else None)], "psutil.Process")
+        elif isinstance(owner, ast.Name) and "children" in self.iterated.get(owner.id, ""):
+            self.unknown("a kill of child processes")
+
+    def _is_path(self, node: ast.expr) -> bool:
+        value = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
+        step: ast.expr = value
+        for _ in range(6):
+            if isinstance(step, ast.Call):
+                name = self.dotted(step.func)
+                if name in ("pathlib.Path", "Path", "pathlib.PosixPath") or name.endswith("Path.home"):
+                    return True
+                if isinstance(step.func, ast.Attribute):
+                    step = step.func.value
+                    continue
+                return False
+            if isinstance(step, ast.BinOp):
+                step = step.left
+            elif isinstance(step, ast.Name) and step.id in self.values and self.values[step.id] is not step:
+                step = self.values[step.id]
+            else:
+                return False
+        return False
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    return next((k.value for k in node.keywords if k.arg == name), None)
+
+
+def _leading_text(node: ast.expr | None) -> str | None:
+    """The literal beginning of an f-string or a sum, which often holds the program's name."""
+    if isinstance(node, ast.JoinedStr) and node.values and isinstance(node.values[0], ast.Constant):
+        return str(node.values[0].value)
+    if isinstance(node, ast.BinOp) and isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+        return node.left.value
+    if isinstance(node, ast.BinOp):
+        return _leading_text(node.left)
+    return None

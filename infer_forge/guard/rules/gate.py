@@ -1,0 +1,111 @@
+"""Human gate: publishing and changing things outside, and the team's own rules from guard.yaml."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from infer_forge.guard.model import ASK, DENY, Cmd
+from infer_forge.guard.rules import flag, option
+from infer_forge.guard.rules.data import host_of
+
+
+def publish(cmd: Cmd, bench: Any) -> None:
+    """Package and image registries."""
+    plain = [t for t in cmd.words()[1:] if not t.startswith("-")]
+    first = plain[0] if plain else ""
+    if first == "compose":
+        return
+    publishing = {
+        "twine": ("upload",),
+        "npm": ("publish", "unpublish", "deprecate", "dist-tag", "owner", "access"),
+        "cargo": ("publish", "yank", "owner"),
+        "docker": ("push",),
+        "podman": ("push",),
+        "uv": ("publish",),
+        "poetry": ("publish",),
+        "flit": ("publish",),
+        "hatch": ("publish",),
+        "gem": ("push", "yank"),
+        "helm": ("push",),
+    }.get(cmd.name, ())
+    if (first in publishing or (first in ("image", "manifest") and plain[1:2] == ["push"])) and not flag(cmd, "", "--dry-run"):
+        bench.hit(ASK, "gate.publish", f"{cmd.name} {first} publishes: a person decides", cmd, targets=tuple(plain[1:2]))
+    if cmd.name == "docker" and first in ("buildx", "build") and flag(cmd, "", "--push"):
+        bench.hit(ASK, "gate.publish", "--push publishes the image: a person decides", cmd)
+
+
+_FORGE_HOSTS = re.compile(r"(?:^|\.)(?:api\.github\.com|gitlab\.[\w.]+|uploads\.github\.com|huggingface\.co|hf\.co|api\.bitbucket\.org)$")
+
+
+def web(cmd: Cmd, bench: Any) -> None:
+    """Requests that change something: on forges and production endpoints they need a person."""
+    words = cmd.argv
+    urls = [w.text for w in words[1:] if re.match(r"^https?://", w.text)]
+    method = option(cmd, "-X", "--request", "--method")
+    sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload|--post)", w.text) for w in words[1:])
+    name = method.text.upper() if method is not None and method.text else "POST" if sends else "GET"
+    if cmd.name in ("http", "https", "xh", "httpie"):
+        name = next((w.text.upper() for w in words[1:3] if re.fullmatch(r"(?i)get|post|put|patch|delete|head|options", w.text)), "POST" if any(re.search(r":?=", w.text) for w in words[2:]) else "GET")
+    if name in ("GET", "HEAD", "OPTIONS"):
+        return
+    for url in urls:
+        host = host_of(url)
+        if _FORGE_HOSTS.search(host):
+            hard = name in ("DELETE", "PUT") or re.search(r"/merges?(?:$|/)|/git/refs|/contents/", url)
+            bench.hit(DENY if hard else ASK, "push.publish", f"{name} {host} changes something that others see", cmd, targets=(host,))
+        elif re.search(r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)", url):
+            port = re.search(r":(\d+)(?:/|$)", url.split("//", 1)[1])
+            local = re.match(r"^(?:localhost|127\.|0\.0\.0\.0)", host)
+            if not (local and port and bench.ctx.port(int(port.group(1))) == "owned"):
+                bench.hit(ASK, "gate.server", f"this changes a server at {host} that is not proved to be this run's", cmd, targets=(host,))
+
+
+def production(cmd: Cmd, bench: Any) -> None:
+    """Production profiles: only the verbs that a profile lists as reading may reach its endpoints."""
+    for profile in bench.pol["production"]:
+        if not _reaches(profile, cmd):
+            continue
+        if not _reads(profile, cmd):
+            bench.hit(DENY, "production.write", f"{profile['name']} is production, and this does more than read", cmd, targets=(profile["name"],))
+
+
+def _reaches(profile: dict[str, Any], cmd: Cmd) -> bool:
+    if cmd.place.node and any(re.fullmatch(p, cmd.place.node) for p in profile["hosts"]):
+        return True
+    for word in cmd.argv[1:]:
+        text = word.text
+        if any(re.search(p, text) for p in profile["urls"]):
+            return True
+        if cmd.name not in ("ssh", "echo", "printf", "grep", "rg", "git") and profile["hosts"]:
+            host = host_of(text) if "://" in text else text.split("@")[-1].split(":")[0] if ":" in text else ""
+            if host and any(re.fullmatch(p, host) for p in profile["hosts"]):
+                return True
+    context = option(cmd, "--context", "--kube-context")
+    return context is not None and any(re.fullmatch(p, context.text) for p in profile["contexts"])
+
+
+def _reads(profile: dict[str, Any], cmd: Cmd) -> bool:
+    words = cmd.words()
+    if cmd.name in ("curl", "wget", "http", "https", "xh"):
+        method = option(cmd, "-X", "--request", "--method")
+        sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload|--post)", w) for w in words[1:])
+        name = method.text.upper() if method is not None else "POST" if sends else "GET"
+        return name in profile["methods"]
+    plain = [w for w in words[1:] if not w.startswith("-")]
+    line = " ".join([cmd.name, *plain])
+    if cmd.name in ("ssh", "kubectl", "docker") and cmd.name == "ssh":
+        return True
+    return any(line == v or line.startswith(f"{v} ") for v in profile["verbs"]) and not any(r.op.startswith(">") for r in cmd.redirects)
+
+
+def custom(cmd: Cmd, bench: Any) -> None:
+    """The team's own rules: prefixes of argv, each position a word or a list of words."""
+    words = cmd.words()
+    if not words:
+        return
+    words[0] = cmd.name
+    for rule in bench.pol["custom"]:
+        prefix: list[Any] = rule["prefix"]
+        if len(words) >= len(prefix) and all(words[i] == p if isinstance(p, str) else words[i] in p for i, p in enumerate(prefix)):
+            bench.hit(rule["decision"], rule["id"], rule["why"], cmd, safer=rule.get("safer", ""), targets=tuple(words[len(prefix) : len(prefix) + 1]))
