@@ -89,7 +89,7 @@ def read_container(path: str | Path) -> Container:
     """
     where = str(path)
     with open(path, "rb") as file:
-        head = file.read(16)
+        head = file.read(64)
         if not head.startswith(MAGIC):
             kind = "is empty" if not head else f"is {looks_like(head)}"
             raise InputUnusable(kind, where=where, next_step="give a .ncu-rep, .ncu-repz, ncu --csv or ncu text file")

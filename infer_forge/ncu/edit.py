@@ -70,7 +70,7 @@ def next_edit(
         "edit": best.edit,
         "why": best.why,
         "metric": {"name": best.metric, "from": best.now, "to": best.aim, "unit": best.unit},
-        "upper_bound_pct": best.bound_pct,
+        "upper_bound_pct": None if best.bound_pct is None else min(100.0, max(0.0, best.bound_pct)),
         "bound_reason": best.bound_reason,
         "verify_command": verify_command(launch, session, report),
         "stop_if": best.stop_if

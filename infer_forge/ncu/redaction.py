@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-from infer_forge.base.redact import redact
+from infer_forge.base.redact import is_secret_name, redact
 
-_NAMED = re.compile(
-    r"(?i)(--?[\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|access[_-]?key|credential)s?)(=|\s+)(\"[^\"]*\"|'[^']*'|[^\s-]\S*)"
-)
+_OPTION = re.compile(r"(--?([\w-]+)(?:=|\s+))(\"[^\"]*\"|'[^']*'|[^\s-]\S*)")
 
 
 def redact_command(command: str) -> str:
-    """The command with secrets masked."""
-    return redact(_NAMED.sub(r"\1\2[redacted:option]", command))
+    """The command with secrets masked: `--api-key X` becomes `--api-key [redacted:option]`, `--max-tokens 16` stays."""
+
+    def mask(found: re.Match[str]) -> str:
+        return f"{found[1]}[redacted:option]" if is_secret_name(found[2].replace("-", "_")) else found[0]
+
+    return redact(_OPTION.sub(mask, command))

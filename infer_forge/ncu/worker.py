@@ -139,6 +139,8 @@ def _hot(action: Any, limit: int) -> list[dict[str, Any]]:
 
 
 def _action(action: Any, index: int, request: dict[str, Any], pattern: re.Pattern[str] | None) -> dict[str, Any]:
+    if action.name() is None:
+        raise ValueError("the result is damaged: ncu_report finds no kernel name in it")
     values, breakdown = _metrics(action, request["wanted"], pattern)
     return {
         "index": index,
