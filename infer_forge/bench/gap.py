@@ -15,7 +15,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.bench import checks, fairness, frontier, stats
 from infer_forge.bench import gap_pair as gp
 from infer_forge.bench.checks_across import outlier
-from infer_forge.bench.metrics import DEFAULT_METRIC, DIFFUSION_METRIC, FAIL, PASS, Metric, metric_of
+from infer_forge.bench.metrics import DEFAULT_METRIC, DIFFUSION_METRIC, FAIL, PASS, Metric, metric_of, sla_limits
 from infer_forge.bench.scenarios import Scenario, split
 
 if TYPE_CHECKING:
@@ -54,6 +54,37 @@ class Gap:
     missing: list[tuple[Scenario, str]]
     diagnostics: list[fairness.Diagnostic]
     findings: list[checks.RowFinding]
+
+
+def request_of(
+    sides: dict[str, list[Row]],
+    target: str,
+    contract: BenchmarkContract | None = None,
+    contract_hash: str | None = None,
+    *,
+    metric: str | None = None,
+    threshold_pct: float | None = None,
+    sla: str | None = None,
+    scenario_key: str | None = None,
+    launch_per: str = "file",
+) -> Request:
+    """A request as the doors put it: with a contract everything comes from it, without one from the caller.
+
+    Raises:
+        UsageFault: metric, threshold or SLA are given beside a contract that fixes them.
+    """
+    if contract is not None and not (metric is None and threshold_pct is None and sla is None):
+        raise UsageFault("the contract fixes metric, threshold and SLA", next_step="leave them away")
+    if contract is not None:
+        plan = plan_of(contract, launch_per)
+    else:
+        plan = gp.Plan(threshold_pct or stats.THRESHOLD_PCT, sla=dict(sla_limits(sla)), per=launch_per)
+    return Request(sides, target, metric, plan, scenario_key, contract, contract_hash)
+
+
+def run_gap(request: Request) -> Report:
+    """Decide and report in one step."""
+    return gap_report(decide_gap(request))
 
 
 def plan_of(contract: BenchmarkContract, per: str = "file") -> gp.Plan:
@@ -222,9 +253,8 @@ def gap_report(gap: Gap) -> Report:
     fair = fairness.verdict_of(gap.diagnostics)
     report = Report("bench_gap", header=_header(gap))
     table = report.add(Table("gap", _COLUMNS))
-    table.rows = [_gap_row(gap, d, fair) for d in gap.decisions] + [
-        _missing_row(gap, s, why, fair) for s, why in gap.missing
-    ]
+    table.rows.extend(_gap_row(gap, d, fair) for d in gap.decisions)
+    table.rows.extend(_missing_row(gap, s, why, fair) for s, why in gap.missing)
     if gap.others:
         report.add(Table("pairs", _COLUMNS, [_gap_row(gap, d, fair) for d in gap.others], "further competitors"))
     report.add(_runs_table(gap))

@@ -29,7 +29,7 @@ VERDICTS = (
 SETTLED = (AHEAD, TIE, NOT_BEHIND)
 """Verdicts that satisfy "match or exceed"."""
 
-_NOT_DECISION = ("pilot", "flow_check", "profile")
+_NOT_DECISION = ("search", "pilot", "flow_check", "profile")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 SCHEMA = "infer-forge/bench-row/1"
 
 Status = Literal["ok", "failed", "oom", "timeout", "skipped"]
-Purpose = Literal["decision", "pilot", "flow_check", "profile"]
+Purpose = Literal["decision", "search", "pilot", "flow_check", "profile"]
 Kind = Literal["serving", "offline_batch", "diffusion"]
 
 
@@ -40,11 +40,11 @@ class Workload(Part):
     `random_range_ratio` means opposite things in SGLang and in the vLLM family; see rule P1.
     """
 
-    kind: str | None = Field(None, description="dataset name: random, sharegpt, ...")
+    kind: str | None = Field(default=None, description="dataset name: random, sharegpt, ...")
     scenario: str | None = None
     dataset_path: str | None = None
-    dataset_sha256: str | None = Field(None, description="sha256 of the prompt file that was sent")
-    prompts_unique: bool | None = Field(None, description="whether no prompt was shared with an earlier run")
+    dataset_sha256: str | None = Field(default=None, description="sha256 of the prompt file that was sent")
+    prompts_unique: bool | None = Field(default=None, description="whether no prompt was shared with an earlier run")
     cache_flushed: bool | None = None
     input_len_label_tokens: float | None = None
     output_len_label_tokens: float | None = None
@@ -63,7 +63,7 @@ class Workload(Part):
     warmup_requests: int | None = None
     completed_requests: int | None = None
     failed_requests: int | None = None
-    measured_input_tokens: int | None = Field(None, description="sum over the completed requests")
+    measured_input_tokens: int | None = Field(default=None, description="sum over the completed requests")
     measured_output_tokens: int | None = None
     retokenized_output_tokens: int | None = None
     reasoning_output_tokens: int | None = None
@@ -107,7 +107,7 @@ class Metrics(Part):
     max_output_tokens_per_s: float | None = None
     concurrency_mean: float | None = None
     max_concurrent_requests: float | None = None
-    success_rate: float | None = Field(None, description="completed / sent")
+    success_rate: float | None = Field(default=None, description="completed / sent")
     ttft_ms: Spread = Field(default_factory=Spread)
     tpot_ms: Spread = Field(default_factory=Spread)
     itl_ms: Spread = Field(default_factory=Spread)
@@ -127,8 +127,8 @@ class SpecDecode(Part):
     num_steps: int | None = None
     num_draft_tokens: int | None = None
     mean_accept_length: float | None = None
-    acceptance_rate: float | None = Field(None, description="accepted / proposed draft tokens, 0 to 1")
-    simulated: bool | None = Field(None, description="the server was told to pretend an acceptance length")
+    acceptance_rate: float | None = Field(default=None, description="accepted / proposed draft tokens, 0 to 1")
+    simulated: bool | None = Field(default=None, description="the server was told to pretend an acceptance length")
 
 
 class PhaseMetrics(Part):
@@ -188,17 +188,21 @@ class HostAudit(Part):
     smt: bool | None = None
     numa_nodes: int | None = None
     numa_bound: bool | None = None
-    cgroup_cpu_quota: float | None = Field(None, description="CPUs; null: no quota or unknown")
+    cgroup_cpu_quota: float | None = Field(default=None, description="CPUs; null: no quota or unknown")
     cgroup_memory_bytes: int | None = None
     load_average_1m: float | None = None
-    other_tenants: list[str] | None = Field(None, description="foreign containers or users seen; empty: looked, none")
+    other_tenants: list[str] | None = Field(
+        default=None, description="foreign containers or users seen; empty: looked, none"
+    )
 
 
 class GpuState(Part):
     """One look at the GPUs: before or after the run."""
 
     idle: bool | None = None
-    foreign_processes: list[str] | None = Field(None, description="processes not of this run; empty: looked, none")
+    foreign_processes: list[str] | None = Field(
+        default=None, description="processes not of this run; empty: looked, none"
+    )
     throttle_reasons: list[str] | None = None
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
@@ -251,7 +255,7 @@ class Diffusion(Part):
     tensor_parallel: int | None = None
     offload: bool | None = None
     compiled: bool | None = None
-    fallback: str | None = Field(None, description="a slower or other path that the engine said it took")
+    fallback: str | None = Field(default=None, description="a slower or other path that the engine said it took")
     warmed_up: bool | None = None
     end_to_end_ms: float | None = None
     denoise_ms: float | None = None
@@ -272,7 +276,9 @@ class Artifacts(Part):
     server_help: str | None = None
     benchmark_help: str | None = None
     server_help_sha256: str | None = None
-    server_binary_help_sha256: str | None = Field(None, description="hash of the help of the binary that was run")
+    server_binary_help_sha256: str | None = Field(
+        default=None, description="hash of the help of the binary that was run"
+    )
 
 
 class Source(Part):
@@ -280,7 +286,7 @@ class Source(Part):
 
     path: str
     sha256: str
-    record: int = Field(0, description="0-based record in the file")
+    record: int = Field(default=0, description="0-based record in the file")
 
 
 class Recomputed(Part):
@@ -309,7 +315,7 @@ class Row(Part):
     failure_reason: str | None = None
 
     run_id: str | None = None
-    launch_id: str | None = Field(None, description="one server launch: the unit of independence")
+    launch_id: str | None = Field(default=None, description="one server launch: the unit of independence")
     repeat_index: int | None = None
     block_id: str | None = None
     block_position: int | None = None
@@ -331,12 +337,14 @@ class Row(Part):
     gpu_during: GpuState = Field(default_factory=GpuState)
     gpu_after: GpuState = Field(default_factory=GpuState)
     client: Client = Field(default_factory=Client)
-    accuracy: list[Accuracy] = Field(default_factory=list)
+    accuracy: list[Accuracy] = Field(default_factory=list[Accuracy])
     diffusion: Diffusion | None = None
 
     server_command: str | None = None
     benchmark_command: str | None = None
-    server_env: dict[str, str] | None = Field(None, description="non-default server variables; empty: looked, none")
+    server_env: dict[str, str] | None = Field(
+        default=None, description="non-default server variables; empty: looked, none"
+    )
     profiler_on: bool | None = None
     validated_cli_flags: dict[str, str] = Field(default_factory=dict)
     finish_reasons: dict[str, int] | None = None

@@ -24,7 +24,7 @@ from infer_forge.bench import (
     read_trtllm,
     read_vllm,
 )
-from infer_forge.bench.model import Row, Source
+from infer_forge.bench.model import Part, Row, Source
 from infer_forge.bench.read_common import Document, clean
 
 Reader = Callable[[Document, Row], None]
@@ -125,7 +125,7 @@ def annotate(row: Row, context: Mapping[str, Any]) -> None:
     for dotted, value in context.items():
         parent, _, name = dotted.rpartition(".")
         target: Any = row.value(parent) if parent else row
-        if target is None or name not in type(target).model_fields:
+        if not isinstance(target, Part) or name not in type(target).model_fields:
             raise UsageFault(f"a row has no field {dotted!r}", next_step="see references/schemas/bench_row.json")
         try:
             setattr(target, name, value)
@@ -148,9 +148,9 @@ def _find(document: Document, tool: str, where: str) -> tuple[str, Reader]:
         if matches(document):
             return (read_aiperf.tool_of(document) if name == read_aiperf.AIPERF else name), reader
     for keys, what, step in _STRANGERS:
-        if keys <= document.keys():
+        if keys <= set(document):
             raise InputUnusable(f"is {what}", where=where, next_step=step)
-    shown = ", ".join(clean(str(k), 40) for k in list(document)[:6]) or "none"
+    shown = ", ".join(clean(str(k), 40) for k in [*document][:6]) or "none"
     raise InputUnusable(
         f"is JSON, but not a result of a known tool (keys: {shown})",
         where=where,
@@ -159,7 +159,8 @@ def _find(document: Document, tool: str, where: str) -> tuple[str, Reader]:
 
 
 def _kind(value: Any) -> str:
-    return {list: "a list", str: "text", int: "a number", float: "a number", bool: "a flag"}.get(type(value), "null")
+    names: dict[str, str] = {"list": "a list", "str": "text", "int": "a number", "float": "a number", "bool": "a flag"}
+    return names.get(type(value).__name__, "null")
 
 
 def _documents(data: bytes, where: str) -> tuple[list[Any], int]:

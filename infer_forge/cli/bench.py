@@ -14,7 +14,6 @@ from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command, require
 
 if TYPE_CHECKING:
-    from infer_forge.base.contract_model import BenchmarkContract
     from infer_forge.bench.importing import Rows
     from infer_forge.bench.model import Row
 
@@ -52,16 +51,6 @@ class _Bench(click.Group):
 @click.group(cls=_Bench)
 def command() -> None:
     """Benchmark results that can be trusted: rows, checks, ranking, fairness, and the gap decision."""
-
-
-def _contract(path: Path | None) -> tuple[BenchmarkContract | None, str | None]:
-    """A locked contract and its hash."""
-    if path is None:
-        return None, None
-    from infer_forge.base import contracts
-
-    lock = contracts.read_lock(path)
-    return contracts.contract_of(lock.contract, where=str(path)), lock.sha256
 
 
 def _context(settings: tuple[str, ...]) -> dict[str, Any]:
@@ -147,9 +136,10 @@ def check(
     Exit 0: no row is refused; 4: one is; 3: something that a decision needs is unknown.
     """
     from infer_forge.bench.checks import check_report
+    from infer_forge.bench.contracts_in import locked as locked_contract
 
     got = _gather(files, tool, settings)
-    report = check_report(got.rows, *_contract(contract))
+    report = check_report(got.rows, *locked_contract(contract))
     report.header.inputs = got.files
     emit(report, form, out)
     ctx.exit({"pass": 0, "fail": 4, "unknown": 3}[report.extra["verdict"]])
@@ -170,11 +160,12 @@ def rank(
     scenario_key: str | None,
 ) -> Report:
     """Rank candidates scenario by scenario, the SLA computed again from the rows. Impossible rows never rank."""
+    from infer_forge.bench.contracts_in import locked as locked_contract
     from infer_forge.bench.metrics import sla_limits
     from infer_forge.bench.rank import rank_report
 
     got = _gather(files, tool, settings)
-    report = rank_report(got.rows, sla_limits(sla), *_contract(contract), scenario_key=scenario_key)
+    report = rank_report(got.rows, sla_limits(sla), *locked_contract(contract), scenario_key=scenario_key)
     report.header.inputs = got.files
     return report
 
@@ -302,9 +293,10 @@ def fairness_(
 ) -> None:
     """Twelve diagnostics of whether the sides did the same work under the same conditions: pass, fail or unknown."""
     from infer_forge.base import jsonio
+    from infer_forge.bench.contracts_in import locked as locked_contract
     from infer_forge.bench.fairness import fairness_report
 
-    locked, hash_ = _contract(contract)
+    locked, hash_ = locked_contract(contract)
     sides, _, files = _sides(ctx, rows, hash_, locked.target if locked else None, tool)
     report = fairness_report(sides, locked)
     report.header.inputs = files
@@ -361,22 +353,22 @@ def gap(
     """
     from infer_forge.bench import gap as library
     from infer_forge.bench import gap_pair, gap_plot
-    from infer_forge.bench.metrics import sla_limits
+    from infer_forge.bench.contracts_in import locked as locked_contract
 
-    locked, hash_ = _contract(contract)
-    if locked is not None and (threshold is not None or sla is not None or metric is not None):
-        raise UsageFault(
-            "the contract fixes metric, threshold and SLA", next_step="leave --metric, --threshold and --sla away"
-        )
+    locked, hash_ = locked_contract(contract)
     sides, target, files = _sides(ctx, rows, hash_, locked.target if locked else None, tool)
-    limits: dict[str, float | None] = {**sla_limits(sla)}
-    free = (
-        gap_pair.Plan(sla=limits, per=launch_per)
-        if threshold is None
-        else gap_pair.Plan(threshold, sla=limits, per=launch_per)
+    request = library.request_of(
+        sides,
+        target,
+        locked,
+        hash_,
+        metric=metric,
+        threshold_pct=threshold,
+        sla=sla,
+        scenario_key=scenario_key,
+        launch_per=launch_per,
     )
-    plan = library.plan_of(locked, launch_per) if locked is not None else free
-    request = library.Request(sides, target, metric, plan, scenario_key, locked, hash_, files)
+    request.inputs = files
     result = library.decide_gap(request)
     report = library.gap_report(result)
     if svg is not None:

@@ -24,7 +24,7 @@ def command() -> None:
 @report_command
 def new(folder: Path, name: str | None, operation: str) -> Report:
     """Make a sample kernel task that runs as it is."""
-    from infer_forge.kernel_task.new import new as library
+    from infer_forge.kernel_task.new_task import new as library
 
     return library(folder, name, operation)
 
@@ -42,7 +42,7 @@ def new(folder: Path, name: str | None, operation: str) -> Report:
 @format_options
 def run(folder: Path, timeout: float, wanted: str | None, form: str, out: Path | None) -> None:
     """Lock the task (once), then check and time candidate against baseline; writes results.json."""
-    from infer_forge.kernel_task.run import run as library
+    from infer_forge.kernel_task.run_task import run as library
 
     report = library(folder, timeout)
     emit(report, form, out)
@@ -55,8 +55,8 @@ def run(folder: Path, timeout: float, wanted: str | None, form: str, out: Path |
 @format_options
 def audit(folder: Path, wanted: str | None, form: str, out: Path | None) -> None:
     """Audit a kernel task or a serving result: clean, suspect or void, each finding with a rule id."""
-    from infer_forge.kernel_task.audit import VERDICTS
-    from infer_forge.kernel_task.audit import audit as library
+    from infer_forge.kernel_task.audit_folder import VERDICTS
+    from infer_forge.kernel_task.audit_folder import audit as library
 
     report = library(folder)
     emit(report, form, out)

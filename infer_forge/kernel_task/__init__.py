@@ -4,5 +4,12 @@ from infer_forge.base.lazy import attach
 
 __getattr__, __dir__ = attach(
     __name__,
-    {"new": "new", "run": "run", "audit": "audit", "compare": "harness", "task_schema": "model", "KernelTask": "model"},
+    {
+        "new": "new_task",
+        "run": "run_task",
+        "audit": "audit_folder",
+        "compare": "harness",
+        "task_schema": "model",
+        "KernelTask": "model",
+    },
 )

@@ -34,7 +34,7 @@ def plain(value: Any) -> bool:
     import numpy as np
 
     torch = sys.modules.get("torch")
-    exact = {np.ndarray} | ({torch.Tensor, torch.nn.Parameter} if torch is not None else set())
+    exact: set[Any] = {np.ndarray} | ({torch.Tensor, torch.nn.Parameter} if torch is not None else set[Any]())
     return type(value) in exact
 
 
@@ -96,6 +96,9 @@ def on_cuda(values: Sequence[Any]) -> bool:
 
 class Guarded:
     """An output of the given shape between two bands of poison, poisoned itself before each call."""
+
+    raw: Any
+    view: Any
 
     def __init__(self, like: Any) -> None:
         self.like = like

@@ -72,7 +72,7 @@ def _contract(folder: Path, hits: list[Hit]) -> contracts.Lock | None:
     return None
 
 
-def _of(body: dict[str, Any], *keys: str) -> Any:
+def _of(body: Any, *keys: str) -> Any:
     current: Any = body
     for key in keys:
         current = cast("dict[str, Any]", current).get(key) if isinstance(current, dict) else None
@@ -82,7 +82,7 @@ def _of(body: dict[str, Any], *keys: str) -> Any:
 def _scenarios(rows: list[Entry], lock: contracts.Lock | None) -> Iterator[Hit]:
     if lock is None:
         return
-    named = [str(_of(s, "name")) for s in _of(lock.contract, "grid", "scenarios") or []]
+    named = [str(_of(s, "name")) for s in cast("list[Any]", _of(lock.contract, "grid", "scenarios") or [])]
     decided = {str(_of(r.body, "workload", "scenario")) for r in rows if r.body.get("purpose") == "decision"}
     for name in named:
         if name not in decided:

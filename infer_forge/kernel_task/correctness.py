@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.kernel_task import arrays
 
@@ -36,7 +36,7 @@ class Case:
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """Outputs as a tuple, whether a kernel gives one or several."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple(cast("Sequence[Any]", value)) if isinstance(value, (tuple, list)) else (value,)
 
 
 def expected_of(case: Case, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -245,7 +245,7 @@ def _not_finite(case: Case, side: str, kernel: Kernel) -> None:
     import numpy as np
 
     inputs = list(case.make_inputs(case.params, case.seeds[2]))
-    floats = [v for v in inputs if arrays.is_array(v) and numpy_kind(v) == "f"]
+    floats: list[Any] = [v for v in inputs if arrays.is_array(v) and numpy_kind(v) == "f"]
     if not floats or int(np.prod(tuple(floats[0].shape))) < 2:
         return
     flat = floats[0].reshape(-1)
@@ -261,7 +261,7 @@ def _not_finite(case: Case, side: str, kernel: Kernel) -> None:
     for got, want in zip((arrays.numpy_of(s) for s in seen), host, strict=True):
         if got.dtype.kind != "f":
             continue
-        if not np.array_equal(np.isnan(got), np.isnan(want)) or not np.array_equal(np.isposinf(got), np.isposinf(want)):
+        if not np.array_equal(np.isnan(got), np.isnan(want)) or not np.array_equal(got == np.inf, want == np.inf):
             lost = int((np.isnan(want) & ~np.isnan(got)).sum())
             _note(case, "NAN_INF_DIFFERS", side, f"NaN or infinity differs from the reference ({lost} NaN lost)")
             return

@@ -37,12 +37,11 @@ def moved(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 def versions() -> dict[str, Any]:
     """Python, numpy, PyTorch, CUDA and the device, as far as they are loaded."""
     import platform
-
-    import numpy
+    from importlib.metadata import version
 
     out: dict[str, Any] = {
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
+        "numpy": version("numpy"),
         "machine": platform.machine(),
     }
     torch = sys.modules.get("torch")

@@ -25,19 +25,19 @@ class TaskRow(Strict):
     params: dict[str, Any] = Field(
         default_factory=dict, description="what adapter.make_inputs gets: sizes, dtypes, layout"
     )
-    weight: float = Field(1.0, gt=0)
+    weight: float = Field(default=1.0, gt=0)
     bytes_moved: int | None = Field(
         None, ge=0, description="least bytes that the operation must move; null: inputs + outputs"
     )
-    flops: float | None = Field(None, ge=0)
-    provenance: str | None = Field(None, description="the run that this shape was seen in")
+    flops: float | None = Field(default=None, ge=0)
+    provenance: str | None = Field(default=None, description="the run that this shape was seen in")
 
 
 class Tolerances(Strict):
     """Largest difference from the reference: |a - b| <= atol + rtol |b|. Zero for copies."""
 
-    atol: float = Field(0.0, ge=0)
-    rtol: float = Field(0.0, ge=0)
+    atol: float = Field(default=0.0, ge=0)
+    rtol: float = Field(default=0.0, ge=0)
 
 
 class Bucket(Strict):
@@ -47,7 +47,7 @@ class Bucket(Strict):
     predicate: str = Field(description="expression over row params, such as `m <= 64 and n % 128 == 0`")
     path: str
     fallback: str | None = None
-    no_op: bool = Field(False, description="accepted without a gain: near the physical limit, with evidence")
+    no_op: bool = Field(default=False, description="accepted without a gain: near the physical limit, with evidence")
     evidence: str | None = None
 
 
@@ -63,18 +63,18 @@ class Entry(Strict):
 class Timing(Strict):
     """How long a sample is and how many are taken; A/B blocks are always interleaved A B B A."""
 
-    min_sample_ms: float = Field(1.0, gt=0)
-    blocks: int = Field(5, ge=2, description="ABBA blocks a run")
-    runs: int = Field(3, ge=1, description="independent runs with fresh allocations")
-    warmup: int = Field(3, ge=0)
+    min_sample_ms: float = Field(default=1.0, gt=0)
+    blocks: int = Field(default=5, ge=2, description="ABBA blocks a run")
+    runs: int = Field(default=3, ge=1, description="independent runs with fresh allocations")
+    warmup: int = Field(default=3, ge=0)
 
 
 class Limits(Strict):
     """Physical peaks of the device: a time below what they allow is a fault, not a speed-up. Null: not judged."""
 
-    peak_bytes_per_s: float | None = Field(None, gt=0)
-    peak_flops_per_s: float | None = Field(None, gt=0)
-    implausible_speedup: float = Field(10.0, gt=1, description="above this a person must look")
+    peak_bytes_per_s: float | None = Field(default=None, gt=0)
+    peak_flops_per_s: float | None = Field(default=None, gt=0)
+    implausible_speedup: float = Field(default=10.0, gt=1, description="above this a person must look")
 
 
 class Lineage(Strict):
@@ -82,7 +82,7 @@ class Lineage(Strict):
 
     url: str | None = None
     commit: str | None = None
-    files: list[str] = Field(default_factory=list)
+    files: list[str] = Field(default_factory=list[str])
 
 
 class Claim(Strict):
@@ -90,8 +90,10 @@ class Claim(Strict):
 
     kind: Literal["kernel_task", "model_e2e"] = "kernel_task"
     text: str = ""
-    gap_report: str | None = Field(None, description="file of the gap verdict that an end-to-end claim rests on")
-    kernel_in_trace: str | None = Field(None, description="name of the kernel in the trace of the real path")
+    gap_report: str | None = Field(
+        default=None, description="file of the gap verdict that an end-to-end claim rests on"
+    )
+    kernel_in_trace: str | None = Field(default=None, description="name of the kernel in the trace of the real path")
 
 
 class KernelTask(Strict):
@@ -106,7 +108,7 @@ class KernelTask(Strict):
     entry: Entry = Field(default_factory=Entry)
     rows: list[TaskRow] = Field(min_length=1)
     tolerances: Tolerances = Field(default_factory=Tolerances)
-    buckets: list[Bucket] = Field(default_factory=list)
+    buckets: list[Bucket] = Field(default_factory=list[Bucket])
     protected: list[str] = Field(
         default_factory=lambda: ["task.json", "adapter.py", "reference.py", "baseline.py", "bench/**"],
         description="files (globs) that no candidate may change",
@@ -115,12 +117,13 @@ class KernelTask(Strict):
         default_factory=lambda: ["candidate.py", "candidate/**"], description="files (globs) that the work may change"
     )
     build: dict[Literal["baseline", "candidate"], list[str]] = Field(
-        default_factory=dict, description="compile_commands.json, build.ninja or Python build scripts of each side"
+        default_factory=dict[Literal["baseline", "candidate"], list[str]],
+        description="compile_commands.json, build.ninja or Python build scripts of each side",
     )
     timing: Timing = Field(default_factory=Timing)
     limits: Limits = Field(default_factory=Limits)
     lineage: Lineage = Field(default_factory=Lineage)
-    platform: str | None = Field(None, description="GPU type and driver that the task is about")
+    platform: str | None = Field(default=None, description="GPU type and driver that the task is about")
     claim: Claim = Field(default_factory=Claim)
 
     @model_validator(mode="after")

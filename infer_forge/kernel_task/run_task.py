@@ -63,22 +63,10 @@ def _report(place: Path, results: dict[str, Any]) -> Report:
     report.extra["verdict"] = results["verdict"]
     report.extra["geomean_speedup"] = results["geomean_speedup"]
     report.extra["claim"] = "kernel_task"
-    rows = report.add(
-        Table(
-            "rows",
-            [
-                "row",
-                "kind",
-                "status",
-                Column("baseline_median_ns", "number"),
-                Column("candidate_median_ns", "number"),
-                "speedup",
-                "limit_ns",
-            ],
-        )
-    )
+    rows = report.add(Table("rows", _ROW_COLUMNS))
     for r in results["rows"]:
-        base, mine = r["baseline"] or {}, r["candidate"] or {}
+        base: dict[str, Any] = r["baseline"] or {}
+        mine: dict[str, Any] = r["candidate"] or {}
         rows.rows.append(
             (
                 r["id"],

@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
@@ -182,11 +182,15 @@ def _scope(e: Evidence) -> Iterator[Hit]:
             yield "PATH_SCOPE", text, None
 
 
+def _result_rows(results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [cast("dict[str, Any]", r) for r in cast("list[Any]", results["rows"]) if isinstance(r, dict)]
+
+
 def _rows(e: Evidence) -> Iterator[Hit]:
     if e.results is None:
         return
     wanted = [row.id for row in e.task.rows]
-    seen = [str(r.get("id")) for r in e.results["rows"] if isinstance(r, dict)]
+    seen = [str(r.get("id")) for r in _result_rows(e.results)]
     for name in wanted:
         if seen.count(name) != 1:
             yield "ROW_DROPPED", "no result" if name not in seen else f"{seen.count(name)} results", name
@@ -248,11 +252,11 @@ def _flags(e: Evidence) -> Iterator[Hit]:
         yield "COMPILE_FLAGS_OTHER", ", ".join(other), None
 
 
-def _entries(e: Evidence) -> dict[str, str]:
+def _entries(e: Evidence) -> dict[Literal["baseline", "candidate"], str]:
     return {"baseline": e.task.entry.baseline, "candidate": e.task.entry.candidate}
 
 
-def _texts(e: Evidence) -> dict[str, str]:
+def _texts(e: Evidence) -> dict[Literal["baseline", "candidate"], str]:
     return {side: sources.text_of(sources.source_files(e.folder, entry)) for side, entry in _entries(e).items()}
 
 
@@ -374,13 +378,13 @@ def _measured(e: Evidence) -> list[Hit]:
     if e.results is None:
         return [("RESULTS_DAMAGED", e.damaged, RESULTS)] if e.damaged else [("NO_RESULTS", "no results.json", None)]
     out: list[Hit] = []
-    for item in e.results.get("findings") or []:
+    for item in cast("list[Any]", e.results.get("findings") or []):
         if isinstance(item, dict):
             f = cast("dict[str, Any]", item)
             out.append((str(f.get("rule")), f"{f.get('side') or ''} {f.get('evidence') or ''}".strip(), f.get("row")))
     if e.results.get("interleaving") != "ABBA":
         out.append(("NOT_INTERLEAVED", f"interleaving: {e.results.get('interleaving')}", None))
-    timed = [r for r in e.results["rows"] if isinstance(r, dict) and isinstance(r.get("candidate"), dict)]
+    timed = [r for r in _result_rows(e.results) if isinstance(r.get("candidate"), dict)]
     short = [str(r.get("id")) for r in timed if (r["candidate"].get("runs") or 0) < 3]
     if short:
         out.append(("FEW_RUNS", f"rows {', '.join(short[:4])}", None))
