@@ -74,7 +74,10 @@ def check_log(path: str | Path) -> Report:
     """
     file = Path(path)
     try:
-        head = b"" if file.is_dir() else file.open("rb").read(1 << 16)
+        head = b""
+        if not file.is_dir():
+            with open(file, "rb") as stream:
+                head = stream.read(1 << 16)
     except OSError as exc:
         raise InputUnusable(exc.strerror or str(exc), where=str(path), next_step="check the path") from None
     encoding = encoding_of(head)

@@ -46,7 +46,7 @@ def test_a_cut_names_the_block_and_keeps_what_is_whole(tmp_path: Path) -> None:
 def test_every_cut_is_told_or_is_a_whole_shorter_file(tmp_path: Path) -> None:
     data = container([Kernel("a", busy()), Kernel("b", busy())])
     ends = block_ends(data)
-    for stop in range(8, len(data)):
+    for stop in sorted({*range(8, len(data), 7), *ends}):
         try:
             box = read_container(write(tmp_path / "a.ncu-rep", data[:stop]))
         except InputUnusable:
