@@ -183,7 +183,11 @@ def observe(node: str | None, note: str | None, source: str) -> Report:
 @click.option("--samples", type=click.IntRange(min=1), help="Stop after so many (default: run on).")
 @click.option("--collector", "collector_id", help="Name of this collector (default: the node's name).")
 @click.option("--source", default="auto", show_default=True, help="auto, nvml, smi-xml or amd-smi.")
-@click.option("--sees-all-processes", is_flag=True, help="State that every process of the node is visible from here.")
+@click.option(
+    "--sees-all-processes",
+    is_flag=True,
+    help="Your word that no process hidden from here uses a GPU of this node; recorded.",
+)
 @click.option(
     "--trust", is_flag=True, help="Register a second collector of a node, or a new key; a person at a terminal."
 )
@@ -300,7 +304,11 @@ def cleanup(claim_id: str, epoch: int, evidence: str, reason: str, execute: bool
 @click.argument("node")
 @click.option("--gpus", help="Which (default: all that were held and not probed since).")
 @click.option("--source", default="auto", show_default=True, help="auto, nvml, smi-xml or amd-smi.")
-@click.option("--sees-all-processes", is_flag=True, help="State that every process of the node is visible from here.")
+@click.option(
+    "--sees-all-processes",
+    is_flag=True,
+    help="Your word that no process hidden from here uses a GPU of this node; recorded.",
+)
 @report_command
 def verify(node: str, gpus: str | None, source: str, sees_all_processes: bool) -> Report:
     """Probe this machine's freed GPUs now; the next claim stands on the probe for a short time."""

@@ -254,9 +254,7 @@ def attach(registry: Registry, claim_id: str, runtimes: list[RuntimeId]) -> Clai
         held = record.find(full)
         if held is None or not mine(held.holder, me):
             return Refuse(f"claim {full} is not ours (any more)")
-        new = msgspec.structs.replace(
-            held, runtime_ids=held.runtime_ids + [r for r in runtimes if r not in held.runtime_ids]
-        )
+        new = msgspec.structs.replace(held, runtime_ids=list(dict.fromkeys([*held.runtime_ids, *runtimes])))
         made.append(new)
         record.claims = [new if c.claim_id == full else c for c in record.claims]
         return _event(record, "attach", new, f"attach {', '.join(f'{r.kind}:{r.id}' for r in runtimes)} to {full}")

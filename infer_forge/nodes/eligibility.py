@@ -48,7 +48,7 @@ def judge(registry: Registry, record: NodeRecord, *, now: float | None = None) -
     moment = time.time() if now is None else now
     records = [record_of(registry, cid, policy.window_s) for cid in collectors]
     arrivals = _arrivals(records)
-    seen = notes(registry, record.node, moment - policy.window_s)
+    seen = notes(registry, record.node, moment, policy.window_s)
     tips = {ref: tip for r in records for ref, tip in r.tips.items()}
     found: list[Judged] = []
     for claim in record.claims:

@@ -27,6 +27,7 @@ class Look:
     claims: list[ClaimSeen] | None
     runtime: list[RuntimeState] | None
     complete: bool
+    vouched: bool
 
 
 def look(
@@ -50,7 +51,7 @@ def look(
         held = None
     machine = snapshot(source, all_visible=visible, xid_since_s=xid_since_s)
     known = held if held is not None else registry.node(node).claims
-    holders = device_holders(all_visible=visible)
+    holders = device_holders(all_visible=all_visible)
     named = [
         runtime_state(r.kind, r.id, r.start_ticks, claim_id=c.claim_id, all_visible=visible)
         for c in known
@@ -61,6 +62,7 @@ def look(
         claims=None if held is None else [ClaimSeen(claim_id=c.claim_id, epoch=c.epoch) for c in held],
         runtime=None if holders is None and not named else [*named, *(holders or ())],
         complete=holders is not None,
+        vouched=bool(all_visible),
     )
 
 
@@ -97,6 +99,7 @@ def observation(
         runtime=seen.runtime,
         claims=seen.claims,
         complete=seen.complete,
+        vouched=seen.vouched,
         errors=machine.errors,
     )
 

@@ -262,6 +262,7 @@ class Observation(msgspec.Struct, kw_only=True):
         claims: claims on the node at that moment; None when the hub could not be asked.
         runtime: what the claims' runtimes and other holders of GPU devices did; None: could not see.
         complete: whether every process of the node could be looked into.
+        vouched: whether that is an operator's word (`--sees-all-processes`) and was not found out.
     """
 
     v: int = 1
@@ -280,6 +281,7 @@ class Observation(msgspec.Struct, kw_only=True):
     runtime: list[RuntimeState] | None
     claims: list[ClaimSeen] | None
     complete: bool
+    vouched: bool = False
     errors: list[str]
     note: str | None = None
 

@@ -45,7 +45,7 @@ def verify(
     wanted = gpus or registry.node(node).unverified or [GpuRef(index=g.index, uuid=g.uuid) for g in state.gpus]
     found = [_pick(state, ref) for ref in wanted]
     faults = [*state.errors, *(f for gpu in found for f in faults_of(gpu, policy))]
-    faults += _holder_faults(found, visible)
+    faults += _holder_faults(found, all_visible)
     if faults:
         raise GateRefused(
             f"node {node} is not free: {'; '.join(faults[:4])}"
@@ -112,7 +112,7 @@ def faults_of(gpu: GpuState, policy: Policy) -> list[str]:
     return faults
 
 
-def _holder_faults(gpus: list[GpuState], visible: bool) -> list[str]:
+def _holder_faults(gpus: list[GpuState], visible: bool | None) -> list[str]:
     holders = device_holders(all_visible=visible)
     if holders is None:
         return ["not every process of the node can be seen from here"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -140,15 +139,15 @@ def newest(registry: Registry, node: str) -> Observation | None:
     return found
 
 
-def notes(registry: Registry, node: str, since_wall: float) -> list[Observation]:
-    """What agents recorded of a node since then (by their clocks), oldest first."""
-    now = datetime.now(timezone.utc)
-    months = {f"{now:%Y-%m}", f"{now - timedelta(days=2):%Y-%m}"}
+def notes(registry: Registry, node: str, now_wall: float, window_s: float) -> list[Observation]:
+    """What agents recorded of a node in the last `window_s` seconds, or dated later than now; oldest first."""
+    now = datetime.fromtimestamp(now_wall, timezone.utc)
+    months = {f"{now + timedelta(days=days):%Y-%m}" for days in (-2, 0, 2)}
     found: list[Observation] = []
     for month in sorted(months):
         snapshot = registry.store.read(NOTES + month)
         for path, data in snapshot.items(f"{node}/"):
             obs = unpack(data, f"{snapshot.ref}:{path}").obs
-            if obs.t_wall >= since_wall or obs.t_wall > time.time():
+            if obs.t_wall >= now_wall - window_s:
                 found.append(obs)
     return sorted(found, key=lambda o: o.t_wall)

@@ -262,7 +262,7 @@ def observations(registry: Registry, node: str, *, limit: int = 60, refresh: boo
         )
     )
     window = limit * registry.policy().cadence_s
-    seen: list[Observation] = notes(registry, node, time.time() - window)
+    seen: list[Observation] = notes(registry, node, time.time(), window)
     for collector_id in registry.collectors(node):
         seen += [s.obs for s in record_of(registry, collector_id, window).samples]
     for obs in sorted(seen, key=lambda o: (-o.t_wall, o.collector_id))[:limit]:

@@ -183,6 +183,15 @@ def test_a_hub_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     assert "nowhere.git" in str(caught.value)
 
 
+def test_a_hub_that_went_away_is_not_taken_for_an_empty_one(tmp_path: Path, hub: Path) -> None:
+    store = Store.open(tmp_path / "a.git", str(hub))
+    store.update(REF, put(x="1"), "x")
+    hub.rename(tmp_path / "moved.git")
+    for patterns in (("refs/forge/",), (REF,)):
+        with pytest.raises(HubUnreachable):
+            store.refresh(*patterns)
+
+
 @pytest.mark.parametrize("kind", ["file", "ssh"])
 def test_a_hub_that_was_reset_is_a_matter_for_a_person(tmp_path: Path, hub: Path, wire: Wire, kind: str) -> None:
     a = Store.open(tmp_path / "a.git", url(hub, kind))

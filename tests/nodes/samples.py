@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from infer_forge.base.errors import ForgeError
+from infer_forge.base.machine import nvidia_smi
 from infer_forge.base.machine.model import GpuState, ProcessUse, RuntimeState
 from infer_forge.nodes.keys import public_key, sign
 from infer_forge.nodes.looking import pack
@@ -164,10 +166,27 @@ class FakeMachine:
         program.chmod(0o755)
         monkeypatch.setenv("INFER_FORGE_NVIDIA_SMI", str(program))
         monkeypatch.setenv("FAKE_SMI", str(self.file))
+        monkeypatch.setenv("INFER_FORGE_NO_FSYNC", "1")
+        self.answer: bytes | ForgeError | None = None
+        real = nvidia_smi.run
+
+        def once() -> bytes:
+            """The program's answer; it is started again only when the test changed the machine."""
+            if self.answer is None:
+                try:
+                    self.answer = real()
+                except ForgeError as exc:
+                    self.answer = exc
+            if isinstance(self.answer, ForgeError):
+                raise self.answer
+            return self.answer
+
+        monkeypatch.setattr(nvidia_smi, "run", once)
         self.set()
 
     def set(self, *gpus: dict[str, Any], mode: str = "ok", schema: int = 13) -> None:
         shown = gpus or tuple({"index": i} for i in range(2))
+        self.answer = None
         self.file.write_text(json.dumps({"mode": mode, "schema": schema, "gpus": shown}))
 
 
@@ -176,7 +195,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.wall, self.mono = NOW, 50_000.0
-        for module in ("base.machine.looking", "nodes.eligibility", "nodes.claims", "nodes.reports", "nodes.probing"):
+        for module in ("base.machine.looking", "nodes.eligibility", "nodes.claims", "nodes.reports"):
             monkeypatch.setattr(f"infer_forge.{module}.time", self)
 
     CLOCK_BOOTTIME = 7

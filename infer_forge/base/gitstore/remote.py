@@ -76,6 +76,8 @@ class Remote:
 
     def direct(self) -> tuple[Refs, Objects] | None:
         """Refs and objects of a hub that is a folder of this machine; None when it must be asked over the network."""
+        if self._hub is not None and not (self._hub[0].gitdir / "HEAD").is_file():
+            self._hub = None  # it went away: an empty answer would be taken for an empty hub
         if self._hub is None:
             path = local_path(self.url)
             folder = gitdir_of(path) if path else None

@@ -88,7 +88,8 @@ def device_holders(*, all_visible: bool | None = None, proc: str = "/proc") -> l
     """Processes that have a GPU device file open: a runtime that the driver need not list (no context yet).
 
     Args:
-        all_visible: whether every process can be looked into; None asks `sees_all_processes`.
+        all_visible: None finds out, and one process that cannot be looked into makes the answer unknown; True is an
+            operator's word that no process that is hidden from us uses a GPU.
 
     Returns:
         None when not every process can be looked into, for then an empty answer would mean nothing.
@@ -101,9 +102,9 @@ def device_holders(*, all_visible: bool | None = None, proc: str = "/proc") -> l
             continue
         devices: set[int] = set()
         try:
-            for fd in os.scandir(f"{proc}/{name}/fd"):
+            for fd in os.listdir(f"{proc}/{name}/fd"):
                 try:
-                    target = os.readlink(fd.path)
+                    target = os.readlink(f"{proc}/{name}/fd/{fd}")
                 except FileNotFoundError:
                     continue
                 match = _DEVICE.match(target)
@@ -116,7 +117,8 @@ def device_holders(*, all_visible: bool | None = None, proc: str = "/proc") -> l
         except (FileNotFoundError, ProcessLookupError):
             continue
         except PermissionError:
-            return None
+            if not all_visible:
+                return None
         if devices:
             found.append(_holder(int(name), sorted(devices)))
     return found
