@@ -155,12 +155,19 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         elif line.count('"') % 2 and _ROW.match(line):
             pending = [line]
             continue
-        if line.startswith('"'):
-            yield line, next(iter(csv.reader([line])))
-        else:
-            yield line, []
+        yield line, _fields(line)
     if pending:
         yield "\n".join(pending), []
+
+
+def _fields(line: str) -> list[str]:
+    """The fields of a line; none for chatter, and for a line that is damaged beyond reading."""
+    if not line.startswith('"'):
+        return []
+    try:
+        return next(csv.reader([line]), [])  # pyright: ignore[reportUnknownArgumentType]
+    except csv.Error:
+        return [""]
 
 
 def read_csv(lines: Iterable[str], report: NcuReport) -> None:
