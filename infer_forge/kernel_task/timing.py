@@ -29,13 +29,13 @@ class Samples:
     ns: list[float] = field(default_factory=list[float])
     run_medians: list[float] = field(default_factory=list[float])
     event_share: list[float] = field(default_factory=list[float])
-    shortest_ms: float | None = None
+    sample_ms: list[float] = field(default_factory=list[float])
 
     def summary(self) -> dict[str, Any]:
         """Minimum, median, maximum over all samples; the median is that of the runs' medians."""
         return {
             "min_ns": min(self.ns), "median_ns": statistics.median(self.run_medians), "max_ns": max(self.ns), "samples": len(self.ns),
-            "runs": len(self.run_medians), "calls_per_sample": self.calls, "shortest_sample_ms": self.shortest_ms,
+            "runs": len(self.run_medians), "calls_per_sample": self.calls, "sample_ms": statistics.median(self.sample_ms),
             "event_share_of_wall": statistics.median(self.event_share) if self.event_share else None,
         }  # fmt: skip
 
@@ -151,7 +151,7 @@ def _sample(case: Case, bench: _Bench, side: str, kernel: Kernel, samples: Sampl
     wall, event, seen = _window(bench, side, kernel, samples.calls)
     own.append(wall / samples.calls)
     samples.ns.append(wall / samples.calls)
-    samples.shortest_ms = min(samples.shortest_ms or wall / 1e6, wall / 1e6)
+    samples.sample_ms.append(wall / 1e6)
     if event is not None and wall > 0:
         samples.event_share.append(event / wall)
     wanted = bench.expected[bench.which]
