@@ -89,6 +89,8 @@ class ArgsReader:
             joined: bytes = b",".join(raws)  # pyright: ignore[reportArgumentType]
             found = self._many.decode(b"".join((b"[", joined, b"]")))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found = []
+        if len(found) != len(raws):  # also where one event alone has no args
             return [self._single(bytes(r)) for r in raws]
         return found
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from infer_forge.trace.columns import I64, CallKind, Calls, DeviceWork, Frames, Link, Ops
 from infer_forge.trace.model import Coverage
-from infer_forge.trace.nesting import innermost_by_thread
+from infer_forge.trace.nesting import innermost_by_thread, picked
 
 _LAUNCHING = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.MEMCPY, CallKind.MEMSET)
 Mask = npt.NDArray[np.bool_]
@@ -150,7 +150,7 @@ def _ops_of_calls(t: Tables, by_external: Lookup, synthetic: bool, coverage: Cov
         calls.thread[rows],
         moments,
     )
-    found = np.where(found >= 0, t.op_rows[np.maximum(found, 0)], -1)
+    found = picked(t.op_rows, found)
     if not synthetic:
         missing = (found < 0) & (calls.external[rows] >= 0)
         named = by_external.find(calls.external[rows], moments)
@@ -158,7 +158,7 @@ def _ops_of_calls(t: Tables, by_external: Lookup, synthetic: bool, coverage: Cov
         coverage.external_collisions += int((missing & (named >= 0) & ~fits).sum())
         found = np.where(missing & fits, named, found)
     calls.op_row[rows] = found
-    calls.op[rows] = np.where(found >= 0, ops.name[np.maximum(found, 0)], -1)
+    calls.op[rows] = picked(ops.name, found)
 
 
 def _ops_of_work(t: Tables, by_external: Lookup, synthetic: bool, coverage: Coverage) -> None:
@@ -180,7 +180,7 @@ def _ops_of_work(t: Tables, by_external: Lookup, synthetic: bool, coverage: Cove
     _by_graph_node(t, found, link)
     link[work.graph[rows] & (found < 0)] = Link.GRAPH_REPLAY
     work.op_row[rows] = found
-    work.op[rows] = np.where(found >= 0, ops.name[np.maximum(found, 0)], -1) if len(ops) else -1
+    work.op[rows] = picked(ops.name, found)
     work.link[rows] = link
 
 
@@ -219,7 +219,7 @@ def _by_flow(t: Tables, found: Rows, link: npt.NDArray[np.int8], todo: Mask) -> 
         return
     ends = Lookup(flows.end_ts, flows.end_ts, np.arange(len(flows.end_ts)))
     end = ends.find(work.ts_ns[rows], work.ts_ns[rows])
-    ids = np.where(end >= 0, flows.end_id[np.maximum(end, 0)], -1)
+    ids = picked(flows.end_id, end)
     starts = Lookup(flows.start_id, flows.start_ts, np.arange(len(flows.start_id)))
     start = starts.find(ids, work.ts_ns[rows])
     good = np.flatnonzero(start >= 0)
@@ -286,5 +286,5 @@ def source_at(t: Tables, threads: npt.NDArray[Any], moments: I64, usable: int) -
         hit = innermost_by_thread(
             frames.thread[some], start, start + frames.dur_ns[some], threads[todo].astype(np.int32), moments[todo]
         )
-        found[todo] = np.where(hit >= 0, frames.name[some[np.maximum(hit, 0)]], -1)
+        found[todo] = picked(frames.name, picked(some, hit))
     return found

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
+
+
+def picked(values: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`values[at]`, and -1 where `at` is -1."""
+    if not len(values):
+        return np.full(len(at), -1, values.dtype)
+    return np.where(at >= 0, values[np.maximum(at, 0)], -1)
 
 
 def innermost(starts: I64, ends: I64, moments: I64) -> I64:
