@@ -8,16 +8,35 @@ from typing import Any
 from infer_forge.guard.model import Cmd, Place, Word
 
 _VALUE_SHORT = "acehlmpuvwH"
-_GLOBAL = ("--context", "-c", "--config", "--host", "-H", "--log-level", "-l", "--tlscacert", "--tlscert", "--tlskey", "--namespace", "-n", "--address")
-_COMPOSE_GLOBAL = ("-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory", "--ansi", "--parallel", "--progress")
+_GLOBAL = (
+    "--context",
+    "-c",
+    "--config",
+    "--host",
+    "-H",
+    "--log-level",
+    "-l",
+    "--tlscacert",
+    "--tlscert",
+    "--tlskey",
+    "--namespace",
+    "-n",
+    "--address",
+)
+_COMPOSE_GLOBAL = (
+    "-f",
+    "--file",
+    "-p",
+    "--project-name",
+    "--profile",
+    "--env-file",
+    "--project-directory",
+    "--ansi",
+    "--parallel",
+    "--progress",
+)
 RUN_VALUES = frozenset(
-    "--add-host --annotation -a --attach --blkio-weight --cap-add --cap-drop --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota "
-    "--cpu-shares -c --cpus --cpuset-cpus --cpuset-mems --device --device-cgroup-rule --dns --dns-option --dns-search --domainname --entrypoint "
-    "-e --env --env-file --expose --gpus --group-add --health-cmd --health-interval --health-retries --health-timeout -h --hostname --ip --ip6 "
-    "--ipc --isolation --kernel-memory -l --label --label-file --link --log-driver --log-opt --mac-address -m --memory --memory-reservation "
-    "--memory-swap --mount --name --network --net --network-alias --oom-score-adj --pid --pids-limit --platform -p --publish --pull --restart "
-    "--runtime --security-opt --shm-size --stop-signal --stop-timeout --storage-opt --sysctl --tmpfs --ulimit -u --user --userns --uts -v --volume "
-    "--volume-driver --volumes-from -w --workdir --detach-keys --index --privileged-mode".split()
+    ["--add-host", "--annotation", "-a", "--attach", "--blkio-weight", "--cap-add", "--cap-drop", "--cgroup-parent", "--cgroupns", "--cidfile", "--cpu-period", "--cpu-quota", "--cpu-shares", "-c", "--cpus", "--cpuset-cpus", "--cpuset-mems", "--device", "--device-cgroup-rule", "--dns", "--dns-option", "--dns-search", "--domainname", "--entrypoint", "-e", "--env", "--env-file", "--expose", "--gpus", "--group-add", "--health-cmd", "--health-interval", "--health-retries", "--health-timeout", "-h", "--hostname", "--ip", "--ip6", "--ipc", "--isolation", "--kernel-memory", "-l", "--label", "--label-file", "--link", "--log-driver", "--log-opt", "--mac-address", "-m", "--memory", "--memory-reservation", "--memory-swap", "--mount", "--name", "--network", "--net", "--network-alias", "--oom-score-adj", "--pid", "--pids-limit", "--platform", "-p", "--publish", "--pull", "--restart", "--runtime", "--security-opt", "--shm-size", "--stop-signal", "--stop-timeout", "--storage-opt", "--sysctl", "--tmpfs", "--ulimit", "-u", "--user", "--userns", "--uts", "-v", "--volume", "--volume-driver", "--volumes-from", "-w", "--workdir", "--detach-keys", "--index", "--privileged-mode"]
 )
 
 
@@ -38,10 +57,34 @@ def verb_of(cmd: Cmd) -> tuple[list[str], int]:
         if i < len(words):
             verbs.append(words[i])
             i += 1
-    elif verbs and verbs[0] in (
-        "container", "image", "volume", "network", "system", "builder", "buildx", "context", "service", "swarm", "stack", "node", "secret", "config",
-        "plugin", "manifest", "trust", "pod", "machine", "namespace", "checkpoint",
-    ) and i < len(words):
+    elif (
+        verbs
+        and verbs[0]
+        in (
+            "container",
+            "image",
+            "volume",
+            "network",
+            "system",
+            "builder",
+            "buildx",
+            "context",
+            "service",
+            "swarm",
+            "stack",
+            "node",
+            "secret",
+            "config",
+            "plugin",
+            "manifest",
+            "trust",
+            "pod",
+            "machine",
+            "namespace",
+            "checkpoint",
+        )
+        and i < len(words)
+    ):
         verbs.append(words[i])
         i += 1
     if verbs and verbs[0] == "container":
@@ -96,7 +139,10 @@ def mounts_of(found: list[tuple[str, Word]]) -> list[tuple[str, str]]:
                 out.append((parts[0], parts[1]))
         elif name == "--mount":
             facts = dict(p.partition("=")[::2] for p in value.text.split(","))
-            source, target = facts.get("source") or facts.get("src"), facts.get("target") or facts.get("dst") or facts.get("destination")
+            source, target = (
+                facts.get("source") or facts.get("src"),
+                facts.get("target") or facts.get("dst") or facts.get("destination"),
+            )
             if source and target and facts.get("type", "bind") == "bind":
                 out.append((source, target))
     return out
@@ -148,7 +194,14 @@ def kubectl(cmd: Cmd, walk: Any) -> None:
     if verb is None or "--" not in words:
         return
     at = words.index("--")
-    target = next((w for w in words[words.index(verb) + 1 : at] if not w.startswith("-") and not re.match(r"^(?:-n|--namespace)$", w)), "\0unknown")
+    target = next(
+        (
+            w
+            for w in words[words.index(verb) + 1 : at]
+            if not w.startswith("-") and not re.match(r"^(?:-n|--namespace)$", w)
+        ),
+        "\0unknown",
+    )
     rest = cmd.argv[at + 1 :]
     if rest:
         place = Place(cmd.place.node, target.split("/")[-1], None if verb != "run" else [], False)

@@ -16,10 +16,7 @@ from infer_forge.base.ownership import within
 
 OWNED, STALE, FOREIGN, UNKNOWN, ANCESTOR = "owned", "stale", "foreign", "unknown", "ancestor"
 PROOF_MAX_AGE_S = 60.0
-_ENV_NAMES = (
-    "HOME USER PWD TMPDIR XDG_CACHE_HOME XDG_STATE_HOME XDG_CONFIG_HOME HF_HOME HF_HUB_CACHE HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE "
-    "VIRTUAL_ENV CONDA_PREFIX INFER_FORGE_RUN_ID INFER_FORGE_HOME CLAUDE_CONFIG_DIR CODEX_HOME"
-).split()
+_ENV_NAMES = ["HOME", "USER", "PWD", "TMPDIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "VIRTUAL_ENV", "CONDA_PREFIX", "INFER_FORGE_RUN_ID", "INFER_FORGE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"]
 
 
 class Context:
@@ -167,11 +164,19 @@ def from_dict(data: Mapping[str, Any]) -> Context:
         ctx.branch = data.get("branch")
         ctx.coder = data.get("coder")
         ctx.grants = [
-            ownership.Grant(str(g["action"]), str(g.get("target", "*")), float(g["until"]), str(g.get("by", "")), str(g.get("reason", "")))
+            ownership.Grant(
+                str(g["action"]),
+                str(g.get("target", "*")),
+                float(g["until"]),
+                str(g.get("by", "")),
+                str(g.get("reason", "")),
+            )
             for g in data.get("grants") or []
         ]
     except (TypeError, ValueError, KeyError, AttributeError) as exc:
-        raise InputUnusable(f"the context has a field of the wrong shape ({exc})", next_step="see infer-forge guard check --help") from None
+        raise InputUnusable(
+            f"the context has a field of the wrong shape ({exc})", next_step="see infer-forge guard check --help"
+        ) from None
     return ctx
 
 

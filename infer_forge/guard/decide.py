@@ -84,7 +84,11 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
     risky = set(bench.pol["risk_words"])
     for problem in shell.problems:
         word = next((t for t in problem.tokens if t.rsplit("/", 1)[-1] in risky), None)
-        hit = Hit(DENY, "shell.risky", f"{problem.why}, and `{word}` stands in it") if word else Hit(ASK, "shell.unread", problem.why)
+        hit = (
+            Hit(DENY, "shell.risky", f"{problem.why}, and `{word}` stands in it")
+            if word
+            else Hit(ASK, "shell.unread", problem.why)
+        )
         hit.safer = bench.pol["rules"][hit.rule]["safer"]
         hit.span = problem.span
         bench.hits.append(hit)
@@ -102,7 +106,12 @@ def _unknown_program(cmd: Cmd, bench: Bench) -> None:
     """The program itself is unknown: what it may be decides. `$PYTHON x.py` and the like are told by their variable."""
     first = cmd.argv[0]
     bench.shell.partial = True
-    if first.names and first.names[0] in ("PYTHON", "PY", "PIP", "CC", "CXX", "MAKE", "NVCC", "EDITOR", "SHELL", "CUDA_HOME", "GIT", "NODE") and not first.sources:
+    if (
+        first.names
+        and first.names[0]
+        in ("PYTHON", "PY", "PIP", "CC", "CXX", "MAKE", "NVCC", "EDITOR", "SHELL", "CUDA_HOME", "GIT", "NODE")
+        and not first.sources
+    ):
         return
     if first.text and "/" in first.text:
         return
@@ -133,7 +142,11 @@ def _granted(hit: Hit, bench: Bench) -> bool:
     now = time.time()
     for grant in bench.ctx.grants:
         covers = grant.action == hit.rule or grant.action == f"{entry.get('constraint')}.*"
-        if covers and grant.live(now) and (grant.target == "*" or grant.target in hit.targets or (not hit.targets and grant.target in hit.argv)):
+        if (
+            covers
+            and grant.live(now)
+            and (grant.target == "*" or grant.target in hit.targets or (not hit.targets and grant.target in hit.argv))
+        ):
             return True
     return False
 

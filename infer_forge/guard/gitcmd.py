@@ -8,7 +8,17 @@ from typing import Any
 
 from infer_forge.guard.model import Cmd, Word
 
-_VALUE_GLOBALS = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env", "--attr-source")
+_VALUE_GLOBALS = (
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+)
 _SHELL_KEYS = re.compile(
     r"^(?:core\.(?:pager|editor|sshcommand|askpass|fsmonitor|gitproxy|alternaterefscommand)|sequence\.editor|pager\.\w+|credential(?:\..*)?\.helper"
     r"|diff\.external|diff\..*\.(?:command|textconv)|merge\..*\.driver|mergetool\..*\.cmd|difftool\..*\.cmd|gpg(?:\..*)?\.program"
@@ -92,17 +102,46 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
     elif git.verb == "submodule" and "foreach" in texts:
         rest = [w for w in git.args[texts.index("foreach") + 1 :] if w.text not in ("--recursive", "--quiet", "-q")]
         walk.nested(" ".join(w.text for w in rest), cmd, "git submodule foreach", stdin=None)
-    elif git.verb in ("rebase", "filter-branch", "difftool", "mergetool", "grep", "ls-remote", "fetch", "clone", "pull", "push", "archive"):
-        options = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter", "--extcmd", "--upload-pack", "-u",
-                   "--receive-pack", "--open-files-in-pager", "-O")
+    elif git.verb in (
+        "rebase",
+        "filter-branch",
+        "difftool",
+        "mergetool",
+        "grep",
+        "ls-remote",
+        "fetch",
+        "clone",
+        "pull",
+        "push",
+        "archive",
+    ):
+        options = (
+            "-x",
+            "--exec",
+            "--tree-filter",
+            "--index-filter",
+            "--msg-filter",
+            "--env-filter",
+            "--commit-filter",
+            "--extcmd",
+            "--upload-pack",
+            "-u",
+            "--receive-pack",
+            "--open-files-in-pager",
+            "-O",
+        )
         for i, text in enumerate(texts):
             name, eq, value = text.partition("=")
-            if name in options and name not in (("-u", "-x", "-O") if git.verb in ("push", "fetch", "pull", "clone") else ()):
+            if name in options and name not in (
+                ("-u", "-x", "-O") if git.verb in ("push", "fetch", "pull", "clone") else ()
+            ):
                 payload = value if eq else texts[i + 1] if i + 1 < len(texts) and not name.startswith("--open") else ""
                 if payload and (git.verb != "grep" or name in ("-O", "--open-files-in-pager")):
                     walk.nested(payload, cmd, f"git {git.verb} {name}", stdin=None)
     elif git.verb and git.verb not in _KNOWN and f"alias.{git.verb}" not in git.config:
-        value = repository(git.cwds[0] if git.cwds else None, git.git_dir, walk.shell.ctx.home).get(f"alias.{git.verb}", [""])[-1]
+        value = repository(git.cwds[0] if git.cwds else None, git.git_dir, walk.shell.ctx.home).get(
+            f"alias.{git.verb}", [""]
+        )[-1]
         if value:
             _alias(value, cmd, walk, git.args)
     for text in texts:
@@ -118,15 +157,16 @@ def _alias(value: str, cmd: Cmd, walk: Any, args: list[Word]) -> None:
         tail = " ".join("'" + w.text.replace("'", "'\\''") + "'" for w in args)
         walk.nested(f"{value[1:]} {tail}".rstrip(), cmd, "git alias", stdin=None)
     else:
-        walk.nested(f"git {value} " + " ".join("'" + w.text.replace("'", "'\\''") + "'" for w in args), cmd, "git alias", stdin=None)
+        walk.nested(
+            f"git {value} " + " ".join("'" + w.text.replace("'", "'\\''") + "'" for w in args),
+            cmd,
+            "git alias",
+            stdin=None,
+        )
 
 
 _KNOWN = frozenset(
-    "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore checkout cherry cherry-pick clean clone commit commit-tree "
-    "config count-objects describe diff diff-tree diff-index difftool fetch filter-branch filter-repo for-each-ref format-patch fsck gc grep hash-object help "
-    "init log ls-files ls-remote ls-tree maintenance merge merge-base mergetool mktag mktree mv name-rev notes pull push range-diff read-tree rebase reflog "
-    "remote repack replace rerere reset restore rev-list rev-parse revert rm send-email shortlog show show-ref show-branch sparse-checkout stash status "
-    "submodule subtree switch symbolic-ref tag update-index update-ref var verify-commit version whatchanged worktree write-tree lfs citool gui".split()
+    ["add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bundle", "cat-file", "check-attr", "check-ignore", "checkout", "cherry", "cherry-pick", "clean", "clone", "commit", "commit-tree", "config", "count-objects", "describe", "diff", "diff-tree", "diff-index", "difftool", "fetch", "filter-branch", "filter-repo", "for-each-ref", "format-patch", "fsck", "gc", "grep", "hash-object", "help", "init", "log", "ls-files", "ls-remote", "ls-tree", "maintenance", "merge", "merge-base", "mergetool", "mktag", "mktree", "mv", "name-rev", "notes", "pull", "push", "range-diff", "read-tree", "rebase", "reflog", "remote", "repack", "replace", "rerere", "reset", "restore", "rev-list", "rev-parse", "revert", "rm", "send-email", "shortlog", "show", "show-ref", "show-branch", "sparse-checkout", "stash", "status", "submodule", "subtree", "switch", "symbolic-ref", "tag", "update-index", "update-ref", "var", "verify-commit", "version", "whatchanged", "worktree", "write-tree", "lfs", "citool", "gui"]
 )
 
 

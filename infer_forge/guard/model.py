@@ -9,6 +9,8 @@ from typing import Any
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 RANK = {ALLOW: 0, ASK: 1, DENY: 2}
+UNKNOWN = "\ue000"
+"""Stands for an unknown piece inside of code."""
 
 
 class Word:
@@ -22,9 +24,10 @@ class Word:
         names: variables that it refers to.
         fresh: it is the path that `mktemp` gives in this same command line.
         quoted: no field splitting happens to it.
+        raw: the text with `UNKNOWN` where a piece is left out, for words that are code themselves.
     """
 
-    __slots__ = ("dyn", "fresh", "glob", "names", "quoted", "sources", "text")
+    __slots__ = ("dyn", "fresh", "glob", "names", "quoted", "raw", "sources", "text")
 
     def __init__(
         self,
@@ -35,7 +38,9 @@ class Word:
         names: tuple[str, ...] = (),
         fresh: bool = False,
         quoted: bool = False,
+        raw: str | None = None,
     ) -> None:
+        self.raw = raw if raw is not None else text + UNKNOWN if dyn else text
         self.text = text
         self.dyn = dyn
         self.glob = glob
@@ -54,6 +59,7 @@ class Word:
             self.names + other.names,
             (self.fresh and not self.text.startswith("/")) or (other.fresh and not self.text),
             self.quoted or other.quoted,
+            self.raw + other.raw,
         )
 
     def cut(self, start: int, end: int | None = None) -> Word:

@@ -93,13 +93,27 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
     followed = False
     for match in _DELETERS.finditer(flat):
         followed = True
-        target = Word(match.group("path"), quoted=True) if match.group("path") is not None else Word("", dyn=True, quoted=True)
-        walk.emit(cmd.inner([Word("rm"), Word("-rf"), target], f"{cmd.name}: {match.group(0).split('(')[0].split()[0]}", stdin=None))
+        target = (
+            Word(match.group("path"), quoted=True)
+            if match.group("path") is not None
+            else Word("", dyn=True, quoted=True)
+        )
+        walk.emit(
+            cmd.inner(
+                [Word("rm"), Word("-rf"), target], f"{cmd.name}: {match.group(0).split('(')[0].split()[0]}", stdin=None
+            )
+        )
     for match in _KILLERS.finditer(flat):
         numbers = re.findall(r"-?\b\d+\b", match.group("args"))
         if match.group("args").strip():
             followed = True
-            pids = numbers[1:] if len(numbers) > 1 and re.match(r"\s*(?:\d+|['\"]?[A-Z]+)", match.group("args")) and cmd.name in ("perl", "ruby") else numbers
+            pids = (
+                numbers[1:]
+                if len(numbers) > 1
+                and re.match(r"\s*(?:\d+|['\"]?[A-Z]+)", match.group("args"))
+                and cmd.name in ("perl", "ruby")
+                else numbers
+            )
             words = [Word(p) for p in pids] or [Word("", dyn=True, quoted=True)]
             walk.emit(cmd.inner([Word("kill"), Word("-9"), Word("--"), *words], f"{cmd.name}: kill", stdin=None))
     for match in _RUNNERS.finditer(flat):
@@ -118,7 +132,9 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         if cmd.name in ("perl", "ruby", "php"):
             followed = True
             walk.nested(match.group(1), cmd, f"{cmd.name}: backticks", stdin=None)
-    if not followed and re.search(r"\b(?:system|exec\w*|spawn\w*|popen|child_process|unlink\w*|rmtree|rm_rf|rmSync|FileUtils|os\.execute)\b", flat):
+    if not followed and re.search(
+        r"\b(?:system|exec\w*|spawn\w*|popen|child_process|unlink\w*|rmtree|rm_rf|rmSync|FileUtils|os\.execute)\b", flat
+    ):
         walk.shell.problem(f"the {cmd.name} code may run or delete something that cannot be followed", cmd.span)
 
 
@@ -154,7 +170,9 @@ def awk(cmd: Cmd, walk: Any) -> None:
     for program in programs:
         for match in re.finditer(r"system\s*\(\s*((?:\"(?:[^\"\\]|\\.)*\"|[^)])*)\)", program):
             _awk_text(match.group(1), cmd, walk)
-        for match in re.finditer(r"\|\s*(?:&\s*)?(\"(?:[^\"\\]|\\.)*\")|(\"(?:[^\"\\]|\\.)*\")\s*\|\s*&?\s*getline", program):
+        for match in re.finditer(
+            r"\|\s*(?:&\s*)?(\"(?:[^\"\\]|\\.)*\")|(\"(?:[^\"\\]|\\.)*\")\s*\|\s*&?\s*getline", program
+        ):
             _awk_text(match.group(1) or match.group(2), cmd, walk)
         for match in re.finditer(r"print[^;}|]*?>{1,2}\s*\"((?:[^\"\\]|\\.)*)\"", program):
             made = cmd.inner([Word(":")], "awk print", stdin=None)
@@ -204,7 +222,10 @@ def editor(cmd: Cmd, walk: Any) -> None:
         bang = re.search(r"(?:^|[|:%\d,$.'<>r ])!\s*(.+)", text, re.DOTALL)
         if bang:
             walk.nested(bang.group(1), cmd, f"{cmd.name} !", stdin=None)
-        call = re.search(r"\b(?:system|delete|shell-command|delete-file|delete-directory|call-process|jobstart|termopen|terminal|execute)\b(.*)", text)
+        call = re.search(
+            r"\b(?:system|delete|shell-command|delete-file|delete-directory|call-process|jobstart|termopen|terminal|execute)\b(.*)",
+            text,
+        )
         if call:
             strings = [next((g for g in s.groups() if g is not None), "") for s in _STRING.finditer(call.group(1))]
             deletes = "delete" in call.group(0).split("(")[0].split('"')[0]
@@ -242,7 +263,15 @@ def archive(cmd: Cmd, walk: Any) -> None:
     """tar, rsync, zip: options that carry a command."""
     words = cmd.argv
     carriers = {
-        "tar": ("--to-command", "--use-compress-program", "-I", "--info-script", "-F", "--new-volume-script", "--rsh-command"),
+        "tar": (
+            "--to-command",
+            "--use-compress-program",
+            "-I",
+            "--info-script",
+            "-F",
+            "--new-volume-script",
+            "--rsh-command",
+        ),
         "bsdtar": ("--use-compress-program",),
         "rsync": ("-e", "--rsh", "--rsync-path"),
         "zip": ("-TT", "--unzip-command"),
@@ -270,7 +299,10 @@ def make(cmd: Cmd, walk: Any) -> None:
     """make and just: a recipe that can be read is checked like a script; one that cannot is asked about."""
     words = cmd.argv
     texts = cmd.words()
-    if any(t in ("-n", "--dry-run", "--just-print", "--version", "-v", "--help", "-h", "--list", "-l", "-p", "-q") for t in texts[1:]):
+    if any(
+        t in ("-n", "--dry-run", "--just-print", "--version", "-v", "--help", "-h", "--list", "-l", "-p", "-q")
+        for t in texts[1:]
+    ):
         return
     folder = None
     file = None
@@ -279,7 +311,18 @@ def make(cmd: Cmd, walk: Any) -> None:
     i = 1
     while i < len(words):
         text = texts[i]
-        if text in ("-C", "--directory", "-f", "--file", "--makefile", "-I", "-o", "-W", "-d", "--justfile") and i + 1 < len(words):
+        if text in (
+            "-C",
+            "--directory",
+            "-f",
+            "--file",
+            "--makefile",
+            "-I",
+            "-o",
+            "-W",
+            "-d",
+            "--justfile",
+        ) and i + 1 < len(words):
             if text in ("-C", "--directory", "-d"):
                 folder = words[i + 1]
             elif text in ("-f", "--file", "--makefile", "--justfile"):
@@ -298,15 +341,31 @@ def make(cmd: Cmd, walk: Any) -> None:
     from infer_forge.guard.unwrap import moved
 
     cwds = moved(cmd.cwds, folder) if folder else cmd.cwds
-    names = [file] if file else [Word(n) for n in (("justfile", "Justfile", ".justfile") if cmd.name == "just" else ("GNUmakefile", "makefile", "Makefile"))]
+    names = (
+        [file]
+        if file
+        else [
+            Word(n)
+            for n in (
+                ("justfile", "Justfile", ".justfile") if cmd.name == "just" else ("GNUmakefile", "makefile", "Makefile")
+            )
+        ]
+    )
     content = next((c for c in (read_file(n, cwds) for n in names) if c is not None), None)
     if content is None or cmd.place.node or cmd.place.container:
-        walk.shell.problem(f"the recipe of {cmd.name} {' '.join(targets)} cannot be read here, so what it does is not known".replace("  ", " "), cmd.span)
+        walk.shell.problem(
+            f"the recipe of {cmd.name} {' '.join(targets)} cannot be read here, so what it does is not known".replace(
+                "  ", " "
+            ),
+            cmd.span,
+        )
         return
     _recipes(content, targets, variables, cmd, walk, cwds)
 
 
-def _recipes(content: str, targets: list[str], variables: dict[str, str], cmd: Cmd, walk: Any, cwds: tuple[str | None, ...]) -> None:
+def _recipes(
+    content: str, targets: list[str], variables: dict[str, str], cmd: Cmd, walk: Any, cwds: tuple[str | None, ...]
+) -> None:
     content = content.replace("\\\n", " ")
     rules: dict[str, tuple[list[str], list[str]]] = {}
     current: list[str] = []
@@ -335,7 +394,14 @@ def _recipes(content: str, targets: list[str], variables: dict[str, str], cmd: C
         if name in seen:
             continue
         seen.add(name)
-        entry = rules.get(name) or next((r for pattern, r in rules.items() if "%" in pattern and re.fullmatch(re.escape(pattern).replace("%", ".+"), name)), None)
+        entry = rules.get(name) or next(
+            (
+                r
+                for pattern, r in rules.items()
+                if "%" in pattern and re.fullmatch(re.escape(pattern).replace("%", ".+"), name)
+            ),
+            None,
+        )
         if entry is None:
             if name in targets and not os.path.exists(os.path.join(cwds[0] or "/", name)):
                 walk.shell.problem(f"the recipe of {name} is not in the file that can be read", cmd.span)
@@ -345,7 +411,9 @@ def _recipes(content: str, targets: list[str], variables: dict[str, str], cmd: C
     _check_recipe(lines, variables, cmd, walk, cwds)
 
 
-def _check_recipe(lines: list[str], variables: dict[str, str], cmd: Cmd, walk: Any, cwds: tuple[str | None, ...]) -> None:
+def _check_recipe(
+    lines: list[str], variables: dict[str, str], cmd: Cmd, walk: Any, cwds: tuple[str | None, ...]
+) -> None:
     def value(match: re.Match[str]) -> str:
         name = match.group(1) or match.group(2) or match.group(3)
         if name in variables:
@@ -361,7 +429,11 @@ def _check_recipe(lines: list[str], variables: dict[str, str], cmd: Cmd, walk: A
         body = line.lstrip("@-+ ")
         for _ in range(4):
             body = re.sub(r"\$\((\w+)\)|\$\{(\w+)\}|\$([@<^*?])", value, body)
-        body = re.sub(r"\$\((?:shell|wildcard|patsubst|addprefix|subst|notdir|filter|foreach|if|info|warning|error)\b[^)]*\)", "${__unknown}", body)
+        body = re.sub(
+            r"\$\((?:shell|wildcard|patsubst|addprefix|subst|notdir|filter|foreach|if|info|warning|error)\b[^)]*\)",
+            "${__unknown}",
+            body,
+        )
         body = re.sub(r"\{\{\s*(\w+)[^}]*\}\}", lambda m: variables.get(m.group(1), "${__unknown}"), body)
         text.append(body.replace("$$", "$"))
     if text:

@@ -181,7 +181,10 @@ def _tr(cmd: Cmd, walk: Any) -> Word | None:
 
 def _tr_set(text: str) -> str:
     return re.sub(
-        r"(.)-(.)", lambda m: "".join(map(chr, range(ord(m.group(1)), ord(m.group(2)) + 1))), ansi_c(text), flags=re.DOTALL
+        r"(.)-(.)",
+        lambda m: "".join(map(chr, range(ord(m.group(1)), ord(m.group(2)) + 1))),
+        ansi_c(text),
+        flags=re.DOTALL,
     )
 
 
@@ -190,7 +193,11 @@ def _sed(cmd: Cmd, walk: Any) -> Word | None:
     if text is None or not texts or len(texts) != 1:
         return None
     match = re.fullmatch(r"s(.)([A-Za-z0-9 _./-]*)\1([A-Za-z0-9 _./-]*)\1(g?)", texts[0])
-    return Word(text.replace(match.group(2), match.group(3), -1 if match.group(4) else 1)) if match and match.group(2) else None
+    return (
+        Word(text.replace(match.group(2), match.group(3), -1 if match.group(4) else 1))
+        if match and match.group(2)
+        else None
+    )
 
 
 def _mktemp(cmd: Cmd, walk: Any) -> Word | None:

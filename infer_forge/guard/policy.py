@@ -15,7 +15,16 @@ from infer_forge.guard import compiled
 from infer_forge.guard.model import ALLOW, ASK, DENY, RANK
 
 DATA = "references/guard_rules.yaml"
-_LISTS = ("shared_paths", "user_caches", "system_paths", "secret_files", "self_patterns", "governed_paths", "protected_branches", "protected_paths")
+_LISTS = (
+    "shared_paths",
+    "user_caches",
+    "system_paths",
+    "secret_files",
+    "self_patterns",
+    "governed_paths",
+    "protected_branches",
+    "protected_paths",
+)
 _TOP = {"version", "rules", "custom", "production", "push", "require_claims", *_LISTS}
 _PROFILE = {"name", "hosts", "urls", "contexts", "methods", "verbs"}
 _CUSTOM = {"id", "prefix", "decision", "why", "safer", "match", "not_match"}
@@ -54,7 +63,11 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
         if path and os.path.isfile(path):
             _merge(policy, _read(path), path, may_loosen=may_loosen)
     policy["self_paths"] = _self_paths()
-    body = {"v": compiled.VERSION, "policy": policy, "sources": {p: compiled.digest(p) for p in (data, user, project) if p}}
+    body = {
+        "v": compiled.VERSION,
+        "policy": policy,
+        "sources": {p: compiled.digest(p) for p in (data, user, project) if p},
+    }
     _check_examples(policy)
     if keep:
         _keep(compiled.place(project), body, person if person is not None else sys.stdin.isatty())
@@ -153,12 +166,18 @@ def _read(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8") as file:
             data: Any = yaml.safe_load(file) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise InputUnusable(f"cannot be read as YAML ({' '.join(str(exc).split())[:120]})", where=path, next_step="mend the file; until then the hook denies what acts") from None
+        raise InputUnusable(
+            f"cannot be read as YAML ({' '.join(str(exc).split())[:120]})",
+            where=path,
+            next_step="mend the file; until then the hook denies what acts",
+        ) from None
     if not isinstance(data, dict):
         raise InputUnusable("must be a mapping", where=path, next_step="see docs/guard.md")
     unknown = set(map(str, data)) - _TOP  # pyright: ignore[reportUnknownArgumentType]
     if unknown:
-        raise InputUnusable(f"unknown key {sorted(unknown)[0]!r}", where=path, next_step=f"use one of {', '.join(sorted(_TOP))}")
+        raise InputUnusable(
+            f"unknown key {sorted(unknown)[0]!r}", where=path, next_step=f"use one of {', '.join(sorted(_TOP))}"
+        )
     return data  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -176,12 +195,19 @@ def _merge(policy: dict[str, Any], data: dict[str, Any], path: str, *, may_loose
                 except re.error as exc:
                     raise InputUnusable(f"{name}: {value!r} is no regular expression ({exc})", where=path) from None
         if name == "protected_paths":
-            policy["_protected"] = [*policy.get("_protected", []), *(os.path.realpath(os.path.join(os.path.dirname(path), v)) for v in values)]  # pyright: ignore
+            policy["_protected"] = [
+                *policy.get("_protected", []),
+                *(os.path.realpath(os.path.join(os.path.dirname(path), v)) for v in values),
+            ]  # pyright: ignore
         policy[name] = list(dict.fromkeys([*policy.get(name, []), *values]))
     push: Any = data.get("push") or {}
     allowed = list(push.get("allowed") or []) if isinstance(push, dict) else []  # pyright: ignore
     if allowed and not may_loosen:
-        raise InputUnusable("push.allowed loosens; a project may only tighten", where=path, next_step=f"put it into {compiled.user_file()}")
+        raise InputUnusable(
+            "push.allowed loosens; a project may only tighten",
+            where=path,
+            next_step=f"put it into {compiled.user_file()}",
+        )
     policy["push_allowed"] = [*policy["push_allowed"], *map(str, allowed)]  # pyright: ignore[reportUnknownArgumentType]
     policy["require_claims"] = bool(policy["require_claims"] or data.get("require_claims"))
     _merge_rules(policy, data.get("rules") or {}, path)
@@ -197,9 +223,15 @@ def _merge_rules(policy: dict[str, Any], rules: Any, path: str) -> None:
         raise InputUnusable("rules must be a mapping of rule id to ask or deny", where=path)
     for rule, decision in rules.items():  # pyright: ignore[reportUnknownVariableType]
         if rule not in policy["rules"]:
-            raise InputUnusable(f"there is no rule {rule!r}", where=path, next_step="infer-forge guard explain lists them")
+            raise InputUnusable(
+                f"there is no rule {rule!r}", where=path, next_step="infer-forge guard explain lists them"
+            )
         if decision not in (ASK, DENY):
-            raise InputUnusable(f"{rule}: {decision!r} is not ask or deny; only a grant loosens", where=path, next_step="infer-forge guard grant")
+            raise InputUnusable(
+                f"{rule}: {decision!r} is not ask or deny; only a grant loosens",
+                where=path,
+                next_step="infer-forge guard grant",
+            )
         old = policy["decisions"].get(rule, ALLOW)  # pyright: ignore[reportUnknownArgumentType]
         policy["decisions"][rule] = max(old, decision, key=lambda d: RANK[d])  # pyright: ignore
 
@@ -208,9 +240,16 @@ def _custom(entry: Any, path: str) -> dict[str, Any]:
     if not isinstance(entry, dict) or set(entry) - _CUSTOM:  # pyright: ignore[reportUnknownArgumentType]
         raise InputUnusable(f"a custom rule has the keys {', '.join(sorted(_CUSTOM))}", where=path)
     prefix: Any = entry.get("prefix")  # pyright: ignore
-    shape = isinstance(prefix, list) and bool(prefix) and all(isinstance(p, str) or (isinstance(p, list) and all(isinstance(x, str) for x in p)) for p in prefix)  # pyright: ignore
+    shape = (
+        isinstance(prefix, list)
+        and bool(prefix)
+        and all(isinstance(p, str) or (isinstance(p, list) and all(isinstance(x, str) for x in p)) for p in prefix)
+    )  # pyright: ignore
     if not isinstance(entry.get("id"), str) or entry.get("decision") not in (ASK, DENY) or not shape:  # pyright: ignore
-        raise InputUnusable("a custom rule needs id, decision (ask or deny) and prefix (a list of words, or of lists of words)", where=path)
+        raise InputUnusable(
+            "a custom rule needs id, decision (ask or deny) and prefix (a list of words, or of lists of words)",
+            where=path,
+        )
     return {
         "id": entry["id"],
         "prefix": prefix,
@@ -234,10 +273,19 @@ def _profile(entry: Any, path: str) -> dict[str, Any]:
     return made
 
 
-_READING = (
-    "ls cat head tail less grep rg wc df du free uptime date hostname whoami id pwd echo printf true nvidia-smi amd-smi ps top lsof ss netstat journalctl dmesg stat file which uname nproc lscpu "
-    "sort uniq cut tr"
-).split() + ["kubectl get", "kubectl describe", "kubectl logs", "kubectl top", "docker ps", "docker logs", "docker stats", "helm list", "helm status", "helm get", "systemctl status"]
+_READING = ["ls", "cat", "head", "tail", "less", "grep", "rg", "wc", "df", "du", "free", "uptime", "date", "hostname", "whoami", "id", "pwd", "echo", "printf", "true", "nvidia-smi", "amd-smi", "ps", "top", "lsof", "ss", "netstat", "journalctl", "dmesg", "stat", "file", "which", "uname", "nproc", "lscpu", "sort", "uniq", "cut", "tr"] + [
+    "kubectl get",
+    "kubectl describe",
+    "kubectl logs",
+    "kubectl top",
+    "docker ps",
+    "docker logs",
+    "docker stats",
+    "helm list",
+    "helm status",
+    "helm get",
+    "systemctl status",
+]
 
 
 def _check_examples(policy: dict[str, Any]) -> None:
@@ -255,5 +303,7 @@ def _check_examples(policy: dict[str, Any]) -> None:
                 hit = any(h.rule == rule["id"] for h in check_with(line, ctx, policy).hits)
                 if hit is not wanted:
                     raise InputUnusable(
-                        f"rule {rule['id']}: the example {line!r} {'is not matched' if wanted else 'is matched'}", where=rule["file"], next_step="mend the rule or the example"
+                        f"rule {rule['id']}: the example {line!r} {'is not matched' if wanted else 'is matched'}",
+                        where=rule["file"],
+                        next_step="mend the rule or the example",
                     )

@@ -13,8 +13,23 @@ from infer_forge.guard.model import Cmd, Place, Redirect, Source, Word
 from infer_forge.guard.output import read_file, text_of
 
 MAX_CODE = 64 * 1024
-_SHELL_CALLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput", "asyncio.create_subprocess_shell", "commands.getoutput"}
-_RUN_CALLS = {"subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output", "subprocess.Popen", "pty.spawn", "sh.Command"}
+_SHELL_CALLS = {
+    "os.system",
+    "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
+    "commands.getoutput",
+}
+_RUN_CALLS = {
+    "subprocess.run",
+    "subprocess.call",
+    "subprocess.check_call",
+    "subprocess.check_output",
+    "subprocess.Popen",
+    "pty.spawn",
+    "sh.Command",
+}
 _VECTOR_CALLS = re.compile(r"^(?:os\.(?:exec|spawn|posix_spawn)\w*|asyncio\.create_subprocess_exec)$")
 _DELETE_CALLS = {
     "shutil.rmtree": "-rf",
@@ -83,7 +98,9 @@ def _module(cmd: Cmd, walk: Any, at: int) -> None:
         return
     folder = cmd.argv[0].text.rpartition("/")[0]
     module = cmd.argv[at].text
-    name = {"pip": "pip", "ensurepip": "pip", "infer_forge": "infer-forge", "infer_forge.cli.main": "infer-forge"}.get(module, module.rsplit(".", 1)[-1])
+    name = {"pip": "pip", "ensurepip": "pip", "infer_forge": "infer-forge", "infer_forge.cli.main": "infer-forge"}.get(
+        module, module.rsplit(".", 1)[-1]
+    )
     if module in ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"):
         name = "torchrun"
     known = walk.shell.pol["known"]
@@ -156,13 +173,19 @@ class _Code:
                 break
             if isinstance(node, ast.Import):
                 for name in node.names:
-                    self.imports[name.asname or name.name.split(".")[0]] = name.name if name.asname else name.name.split(".")[0]
+                    self.imports[name.asname or name.name.split(".")[0]] = (
+                        name.name if name.asname else name.name.split(".")[0]
+                    )
             elif isinstance(node, ast.ImportFrom):
                 for name in node.names:
                     self.imports[name.asname or name.name] = f"{node.module}.{name.name}"
             elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 self.values[node.targets[0].id] = node.value
-            elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call):
+            elif (
+                isinstance(node, (ast.For, ast.comprehension))
+                and isinstance(node.target, ast.Name)
+                and isinstance(node.iter, ast.Call)
+            ):
                 self.iterated[node.target.id] = self.dotted(node.iter.func)
             elif isinstance(node, ast.Call):
                 calls.append(node)
@@ -232,7 +255,10 @@ class _Code:
     def _text_call(self, node: ast.Call, level: int) -> str | None:
         name = self.dotted(node.func)
         args = [self.text(a, level + 1) for a in node.args]
-        if name in ("str", "int", "pathlib.Path", "pathlib.PosixPath", "Path", "os.fspath", "bytes", "shlex.quote") and len(args) == 1:
+        if (
+            name in ("str", "int", "pathlib.Path", "pathlib.PosixPath", "Path", "os.fspath", "bytes", "shlex.quote")
+            and len(args) == 1
+        ):
             return args[0]
         if name in ("os.path.expanduser", "os.path.realpath", "os.path.abspath", "os.path.normpath") and args:
             home = self.walk.scope.env.get("HOME", "~")
@@ -252,9 +278,15 @@ class _Code:
 
         if func.attr == "join" and node.args:
             first = node.args[0]
-            items = [self.text(e, level + 1) for e in first.elts] if isinstance(first, (ast.List, ast.Tuple)) else [None]
+            items = (
+                [self.text(e, level + 1) for e in first.elts] if isinstance(first, (ast.List, ast.Tuple)) else [None]
+            )
             glue = self.text(func.value, level + 1)
-            return glue.join(i for i in items if i is not None) if glue is not None and all(i is not None for i in items) else None
+            return (
+                glue.join(i for i in items if i is not None)
+                if glue is not None and all(i is not None for i in items)
+                else None
+            )
         try:
             if func.attr == "fromhex" and args and args[0]:
                 return bytes.fromhex(args[0]).decode("utf-8", "replace")
@@ -310,7 +342,16 @@ class _Code:
             self.emit(_MODE_CALLS[name], [Word("u+rw" if name == "os.chmod" else "root"), self.word(first)], name)
         elif name in ("open", "io.open", "builtins.open", "os.open"):
             self.opened(node, first)
-        elif name.startswith(("pynvml.nvmlDeviceSet", "pynvml.nvmlDeviceReset", "nvmlDeviceSet", "nvmlDeviceReset", "amdsmi.amdsmi_set", "amdsmi.amdsmi_reset")):
+        elif name.startswith(
+            (
+                "pynvml.nvmlDeviceSet",
+                "pynvml.nvmlDeviceReset",
+                "nvmlDeviceSet",
+                "nvmlDeviceReset",
+                "amdsmi.amdsmi_set",
+                "amdsmi.amdsmi_reset",
+            )
+        ):
             self.emit("nvidia-smi", [Word(f"--{name.rsplit('.', 1)[-1]}")], name)
         elif name in ("print", "sys.stdout.write", "pprint.pprint", "json.dumps"):
             self.printed(node)
@@ -323,7 +364,14 @@ class _Code:
         else:
             self.walk.shell.problem(f"what {what} gets cannot be known before it runs", self.cmd.span)
 
-    def emit(self, program: str, args: list[Word], via: str, redirects: list[Redirect] | None = None, place: Place | None = None) -> None:
+    def emit(
+        self,
+        program: str,
+        args: list[Word],
+        via: str,
+        redirects: list[Redirect] | None = None,
+        place: Place | None = None,
+    ) -> None:
         if self.in_file and any(a.dyn for a in args):
             self.walk.shell.partial = True
             return
@@ -359,7 +407,12 @@ class _Code:
                 self.walk.emit(self.cmd.inner(words, name, env={}, stdin=None))
         elif isinstance(value, ast.Call) and self.dotted(value.func) == "shlex.split" and value.args:
             self.shell(value.args[0], name)
-        elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "split" and not value.args:
+        elif (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "split"
+            and not value.args
+        ):
             self.shell(value.func.value, name)
         else:
             self.shell(value, name)
@@ -381,7 +434,12 @@ class _Code:
     def kill(self, node: ast.Call, name: str) -> None:
         target = self.word(node.args[0] if node.args else None)
         number = self.text(node.args[1]) if len(node.args) > 1 else None
-        if name == "os.kill" and node.args and isinstance(node.args[0], ast.Call) and self.dotted(node.args[0].func) == "os.getpid":
+        if (
+            name == "os.kill"
+            and node.args
+            and isinstance(node.args[0], ast.Call)
+            and self.dotted(node.args[0].func) == "os.getpid"
+        ):
             return
         if node.args and isinstance(node.args[0], ast.Call) and self.dotted(node.args[0].func) == "os.getppid":
             target = Word("", dyn=True, names=("PPID",))
@@ -393,7 +451,13 @@ class _Code:
     def opened(self, node: ast.Call, first: ast.expr | None) -> None:
         mode = self.text(node.args[1] if len(node.args) > 1 else _keyword(node, "mode")) or "r"
         if self.dotted(node.func) == "os.open":
-            mode = "w" if len(node.args) > 1 and "O_TRUNC" in ast.dump(node.args[1]) else "a" if len(node.args) > 1 and "O_WR" in ast.dump(node.args[1]) else "r"
+            mode = (
+                "w"
+                if len(node.args) > 1 and "O_TRUNC" in ast.dump(node.args[1])
+                else "a"
+                if len(node.args) > 1 and "O_WR" in ast.dump(node.args[1])
+                else "r"
+            )
         path = self.word(first)
         if any(c in mode for c in "wax+"):
             if path.dyn and not path.text:

@@ -11,7 +11,7 @@ from typing import Any
 
 from infer_forge.guard import words as quoting
 from infer_forge.guard.grammar import parse
-from infer_forge.guard.model import HERE, Cmd, Place, Redirect, Source, Word
+from infer_forge.guard.model import HERE, UNKNOWN, Cmd, Place, Redirect, Source, Word
 
 Fields = list[Word]
 MAX_DEPTH = 8
@@ -194,7 +194,11 @@ class Walk:
         if shell.nodes > MAX_NODES or len(shell.cmds) > MAX_COMMANDS or self.nesting > MAX_NESTING:
             if not shell.notes.get("too-much"):
                 shell.notes["too-much"] = True
-                shell.problem("the command is too large to follow", self.span(node), risk_tokens(self.source.decode("utf-8", "replace")))
+                shell.problem(
+                    "the command is too large to follow",
+                    self.span(node),
+                    risk_tokens(self.source.decode("utf-8", "replace")),
+                )
             return []
         self.nesting += 1
         try:
@@ -414,7 +418,9 @@ class Walk:
         if named:
             name, fields, append = named
             self.scope.assign(name, fields, append=append)
-            cmd = Cmd([], {name: _first(fields)}, [], None, self.span(node), self.scope.cwds, self.place, self.depth, self.via)
+            cmd = Cmd(
+                [], {name: _first(fields)}, [], None, self.span(node), self.scope.cwds, self.place, self.depth, self.via
+            )
             self.shell.cmds.append(cmd)
         return []
 
@@ -543,6 +549,13 @@ class Walk:
     def nested(self, text: str, cmd: Cmd, wrapper: str, **changes: Any) -> list[Cmd]:
         """Walk code that a command carries as a string (`sh -c`, `ssh`, ...)."""
         scope: Scope = changes.get("scope", self.scope)
+        if UNKNOWN in text:
+            text = text.replace(UNKNOWN, "$__unknown")
+            words = [w for w in cmd.argv if w.dyn]
+            sources = tuple(s for w in words for s in w.sources)
+            names = tuple(n for w in words for n in w.names)
+            scope.vars["__unknown"] = [[Word("", dyn=True, sources=sources, names=names)]]
+            self.shell.partial = True
         return self.shell.run(
             text,
             scope,
@@ -616,7 +629,16 @@ class Walk:
         fields: Fields = []
         for piece in pieces:
             tree = parse(b": " + piece.encode("utf-8", "replace"))
-            walk = Walk(self.shell, b": " + piece.encode("utf-8", "replace"), self.scope, self.depth, (0, 0), [], self.place, self.via)
+            walk = Walk(
+                self.shell,
+                b": " + piece.encode("utf-8", "replace"),
+                self.scope,
+                self.depth,
+                (0, 0),
+                [],
+                self.place,
+                self.via,
+            )
             command = tree.root_node.named_children[0] if tree.root_node.named_children else None
             for child in command.named_children[1:] if command is not None else []:
                 fields += walk.expand(child)[0]
@@ -687,7 +709,18 @@ class Walk:
             if child.type == "file_redirect":
                 source = self._file_redirect(child, redirects)
                 if source and source.files:
-                    made = [Cmd([Word("cat"), *source.files], {}, [], None, self.span(child), self.scope.cwds, self.place, self.depth)]
+                    made = [
+                        Cmd(
+                            [Word("cat"), *source.files],
+                            {},
+                            [],
+                            None,
+                            self.span(child),
+                            self.scope.cwds,
+                            self.place,
+                            self.depth,
+                        )
+                    ]
             else:
                 made += self.visit(child, None, ())
         self.scope = outer
@@ -728,7 +761,11 @@ class Walk:
             default = options or [[Word("")]]
             if operator in (":=", "=") and not known:
                 self.scope.vars[name] = default
-            return [*known, *default] if known or name in self.scope.vars else [*default, [Word("", dyn=True, names=(name,))]]
+            return (
+                [*known, *default]
+                if known or name in self.scope.vars
+                else [*default, [Word("", dyn=True, names=(name,))]]
+            )
         if operator in (":+", "+"):
             return [*(options or [[Word("")]]), [Word("")]]
         return [[Word("", dyn=True, names=(name,))]]
@@ -769,7 +806,7 @@ def _joined(fields: Fields) -> Word:
 
 
 def _quoted(fields: Fields) -> Fields:
-    return [Word(w.text, w.dyn, False, w.sources, w.names, w.fresh, True) for w in fields]
+    return [Word(w.text, w.dyn, False, w.sources, w.names, w.fresh, True, w.raw) for w in fields]
 
 
 def _split(fields: Fields) -> Fields:
@@ -807,8 +844,8 @@ def _alternatives(slots: list[list[Fields]]) -> list[Fields]:
 
 
 def _requote(word: Word) -> str:
-    if word.dyn and not word.text:
-        return '"$__unknown"'
+    if word.dyn:
+        return word.raw
     if word.text and all(c.isalnum() or c in "-_./=:,+@%*?[]" for c in word.text):
         return word.text
     return "'" + word.text.replace("'", "'\\''") + "'"

@@ -47,9 +47,7 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         prefix(cmd, walk, spec)
     elif name in pol["launchers"]:
         launcher(cmd, walk)
-    elif name.endswith((".sh", ".bash")) or (cmd.argv[0].text.startswith(("./", "/", "../")) and "." in name):
-        _script_itself(cmd, walk)
-    elif cmd.argv[0].text.startswith(("./", "../")):
+    elif name.endswith((".sh", ".bash")) or (cmd.argv[0].text.startswith(("./", "/", "../")) and "." in name) or cmd.argv[0].text.startswith(("./", "../")):
         _script_itself(cmd, walk)
 
 
@@ -99,7 +97,9 @@ def launcher(cmd: Cmd, walk: Any) -> None:
     for i, word in enumerate(cmd.argv[1:], 1):
         name = program_name(word.text)
         plain = re.sub(r"[\d.]+$", "", name)
-        if not word.text.startswith("-") and (name in known or plain in known or (word.text.startswith(("./", "/")) and "." in name)):
+        if not word.text.startswith("-") and (
+            name in known or plain in known or (word.text.startswith(("./", "/")) and "." in name)
+        ):
             walk.emit(cmd.inner(cmd.argv[i:], cmd.name))
             return
 
@@ -109,7 +109,9 @@ def _env(cmd: Cmd, walk: Any) -> None:
     env, cwds = dict(cmd.env), cmd.cwds
     while i < len(argv):
         text = argv[i].text
-        if text in ("-S", "--split-string") or (text.startswith("-") and not text.startswith("--") and text.endswith("S") and len(text) < 5):
+        if text in ("-S", "--split-string") or (
+            text.startswith("-") and not text.startswith("--") and text.endswith("S") and len(text) < 5
+        ):
             rest = " ".join(_quote(w) for w in argv[i + 2 :])
             payload = argv[i + 1] if i + 1 < len(argv) else Word("")
             _payload(payload, cmd, walk, "env -S", tail=rest)
@@ -138,18 +140,17 @@ def _env(cmd: Cmd, walk: Any) -> None:
 
 
 def _quote(word: Word) -> str:
-    if word.dyn and not word.text:
-        return '"$__unknown"'
+    if word.dyn:
+        return word.raw
     return "'" + word.text.replace("'", "'\\''") + "'"
 
 
 def _payload(word: Word, cmd: Cmd, walk: Any, wrapper: str, tail: str = "", **changes: Any) -> None:
     """A word that holds shell code: walk it; an unknown one is a problem."""
-    if word.dyn and (not word.text.strip() or word.sources):
+    if word.dyn and not word.text.strip():
         walk.shell.problem(f"what {wrapper} runs cannot be known before it runs", cmd.span)
-        if not word.text.strip():
-            return
-    walk.nested(f"{word.text} {tail}".rstrip() if tail else word.text, cmd, wrapper, **changes)
+        return
+    walk.nested(f"{word.raw} {tail}".rstrip() if tail else word.raw, cmd, wrapper, **changes)
 
 
 # ---------------------------------------------------------------- shells and scripts
@@ -215,7 +216,9 @@ def _script(cmd: Cmd, walk: Any, word: Word, args: list[Word]) -> None:
     """A script on disk: read it when it is readable and short, otherwise ask."""
     text = read_file(word, cmd.cwds) if cmd.place.container is None and cmd.place.node is None else None
     if text is None:
-        walk.shell.problem(f"the script {word.text or '(unknown)'} cannot be read here, so what it does is not known", cmd.span)
+        walk.shell.problem(
+            f"the script {word.text or '(unknown)'} cannot be read here, so what it does is not known", cmd.span
+        )
         return
     scope = walk.scope.copy()
     scope.pos = [[w] for w in args]
@@ -232,7 +235,9 @@ def _script_itself(cmd: Cmd, walk: Any) -> None:
     name = cmd.name
     if text is None:
         if name.endswith((".sh", ".bash")):
-            walk.shell.problem(f"the script {cmd.argv[0].text} cannot be read here, so what it does is not known", cmd.span)
+            walk.shell.problem(
+                f"the script {cmd.argv[0].text} cannot be read here, so what it does is not known", cmd.span
+            )
         return
     head = text.split("\n", 1)[0]
     if name.endswith(".py") or "python" in head:
@@ -270,12 +275,25 @@ def _eval(cmd: Cmd, walk: Any) -> None:
         if harmless:
             return
         walk.shell.problem("what eval runs cannot be known before it runs", cmd.span)
-    walk.nested(" ".join(w.text for w in cmd.argv[1:]), cmd, "eval")
+    walk.nested(" ".join(w.raw for w in cmd.argv[1:]), cmd, "eval")
 
 
 def _known_eval(word: Word) -> bool:
     """`eval "$(ssh-agent -s)"` and the like: code that a known tool prints for this purpose."""
-    makers = {"ssh-agent", "conda", "direnv", "pyenv", "rbenv", "brew", "dircolors", "starship", "zoxide", "micromamba", "mise", "fnm"}
+    makers = {
+        "ssh-agent",
+        "conda",
+        "direnv",
+        "pyenv",
+        "rbenv",
+        "brew",
+        "dircolors",
+        "starship",
+        "zoxide",
+        "micromamba",
+        "mise",
+        "fnm",
+    }
     return bool(word.sources) and all(c.name in makers for c in word.sources)
 
 
@@ -287,15 +305,16 @@ def _command(cmd: Cmd, walk: Any) -> None:
 
 def _words(cmd: Cmd, walk: Any) -> None:
     """`watch CMD ...` and others that join their words into shell text."""
-    short, long = {"watch": ("n", ["--interval"]), "hyperfine": ("wmMrnpc", ["--warmup", "--runs", "--min-runs", "--max-runs", "--prepare", "--cleanup"])}.get(
-        cmd.name, ("", [])
-    )
+    short, long = {
+        "watch": ("n", ["--interval"]),
+        "hyperfine": ("wmMrnpc", ["--warmup", "--runs", "--min-runs", "--max-runs", "--prepare", "--cleanup"]),
+    }.get(cmd.name, ("", []))
     at = past_options(cmd.argv, short, list(long))
     if cmd.name == "hyperfine":
         for word in cmd.argv[at:]:
             _payload(word, cmd, walk, cmd.name)
     elif at < len(cmd.argv):
-        walk.nested(" ".join(w.text for w in cmd.argv[at:]), cmd, cmd.name)
+        walk.nested(" ".join(w.raw for w in cmd.argv[at:]), cmd, cmd.name)
 
 
 def _trap(cmd: Cmd, walk: Any) -> None:
@@ -370,7 +389,9 @@ def moved(cwds: tuple[str | None, ...], word: Word) -> tuple[str | None, ...]:
     if word.dyn or word.glob or not word.text:
         return (None,)
     return tuple(
-        os.path.normpath(word.text if word.text.startswith("/") else os.path.join(c, word.text)) if c or word.text.startswith("/") else None
+        os.path.normpath(word.text if word.text.startswith("/") else os.path.join(c, word.text))
+        if c or word.text.startswith("/")
+        else None
         for c in cwds
     )
 
@@ -385,7 +406,9 @@ def _read(cmd: Cmd, walk: Any) -> None:
     at = past_options(cmd.argv, "adinNptu", [])
     names = [w.text for w in cmd.argv[at:]] or ["REPLY" if cmd.name == "read" else "MAPFILE"]
     if "-a" in cmd.words():
-        names.append(cmd.argv[cmd.words().index("-a") + 1].text if cmd.words().index("-a") + 1 < len(cmd.argv) else "REPLY")
+        names.append(
+            cmd.argv[cmd.words().index("-a") + 1].text if cmd.words().index("-a") + 1 < len(cmd.argv) else "REPLY"
+        )
     text = text_of(cmd.stdin, walk)
     sources = cmd.stdin.cmds if cmd.stdin else ()
     lines = [line for line in (text or "").split("\n") if line]
@@ -451,11 +474,13 @@ def _ssh(cmd: Cmd, walk: Any) -> None:
 
 def _as_sent(word: Word) -> str:
     """ssh joins its words with spaces; what the local shell left of an unknown word stays unknown."""
-    return f"{word.text}$__unknown" if word.dyn else word.text
+    return word.raw
 
 
 def _pssh(cmd: Cmd, walk: Any) -> None:
-    at = past_options(cmd.argv, "hHlptoexAOwfgNuRS", ["--hosts", "--host", "--user", "--par", "--timeout", "--outdir", "--errdir"])
+    at = past_options(
+        cmd.argv, "hHlptoexAOwfgNuRS", ["--hosts", "--host", "--user", "--par", "--timeout", "--outdir", "--errdir"]
+    )
     scope = walk.scope.copy()
     scope.cwds = (None,)
     rest = cmd.argv[at:]
@@ -466,13 +491,17 @@ def _pssh(cmd: Cmd, walk: Any) -> None:
         texts = cmd.words()
         rest = [cmd.argv[i + 1] for i, t in enumerate(texts[:-1]) if t in ("-a", "--args")]
     if rest:
-        walk.nested(" ".join(w.text for w in rest), cmd, cmd.name, scope=scope, place=Place(node="\0many"))
+        walk.nested(" ".join(w.raw for w in rest), cmd, cmd.name, scope=scope, place=Place(node="\0many"))
 
 
 def _xargs(cmd: Cmd, walk: Any) -> None:
     argv = cmd.argv
     texts = cmd.words()
-    at = past_options(argv, "aEeIiLlnPsd", ["--arg-file", "--delimiter", "--max-lines", "--max-args", "--max-procs", "--max-chars", "--replace"])
+    at = past_options(
+        argv,
+        "aEeIiLlnPsd",
+        ["--arg-file", "--delimiter", "--max-lines", "--max-args", "--max-procs", "--max-chars", "--replace"],
+    )
     mark = None
     for i, text in enumerate(texts[1:at], 1):
         if text in ("-I", "--replace", "-J") and i + 1 < len(texts):
@@ -513,12 +542,23 @@ def replaced(word: Word, mark: str, item: Word) -> Word:
     if mark not in word.text:
         return word
     return Word(
-        word.text.replace(mark, item.text), word.dyn or item.dyn, word.glob or item.glob, word.sources + item.sources, word.names + item.names, False, True
+        word.text.replace(mark, item.text),
+        word.dyn or item.dyn,
+        word.glob or item.glob,
+        word.sources + item.sources,
+        word.names + item.names,
+        False,
+        True,
+        word.raw.replace(mark, item.raw),
     )
 
 
 def _parallel(cmd: Cmd, walk: Any) -> None:
-    at = past_options(cmd.argv, "jNnLPSaIC", ["--jobs", "--delay", "--timeout", "--retries", "--joblog", "--results", "--colsep", "--tagstring"])
+    at = past_options(
+        cmd.argv,
+        "jNnLPSaIC",
+        ["--jobs", "--delay", "--timeout", "--retries", "--joblog", "--results", "--colsep", "--tagstring"],
+    )
     rest = cmd.argv[at:]
     texts = [w.text for w in rest]
     split = next((i for i, t in enumerate(texts) if t in (":::", ":::+", "::::")), len(rest))
@@ -527,14 +567,17 @@ def _parallel(cmd: Cmd, walk: Any) -> None:
         items = [Word("", dyn=True, quoted=True)]
     elif split == len(rest):
         items = _items(cmd, walk)
-    template = " ".join(w.text for w in body)
+    template = " ".join(w.raw for w in body)
+    words = list(cmd.argv)
     for item in items[:8]:
-        piece = item.text if not item.dyn else '"$__unknown"'
+        piece = item.raw
+        cmd.argv = [*cmd.argv[: len(words)], item] if item.dyn else cmd.argv[: len(words)]
         if not template:
             walk.nested(piece, cmd, "parallel", stdin=None)
         else:
             text = re.sub(r"\{[.\d/#%]*\}", lambda _: piece, template) if "{" in template else f"{template} {piece}"
             walk.nested(text, cmd, "parallel", stdin=None)
+    cmd.argv = words
 
 
 def _find(cmd: Cmd, walk: Any) -> None:
@@ -577,11 +620,35 @@ def _tmux(cmd: Cmd, walk: Any) -> None:
     rest = argv[at + 1 :]
     if verb in ("send-keys", "send"):
         keys = rest[past_options(rest, "tNc", [], start=0) :]
-        text = "".join("\n" if w.text in ("Enter", "C-m", "C-j", "KPEnter") else " " if w.text == "Space" else w.text for w in keys)
+        text = "".join(
+            "\n" if w.text in ("Enter", "C-m", "C-j", "KPEnter") else " " if w.text == "Space" else w.raw for w in keys
+        )
         walk.nested(text, cmd, "tmux send-keys", stdin=None)
-    elif verb in ("new", "new-session", "neww", "new-window", "splitw", "split-window", "respawn-pane", "respawnp", "respawn-window", "respawnw",
-                  "run", "run-shell", "if", "if-shell", "pipe-pane", "pipep", "display-popup", "popup"):
-        words = rest[past_options(rest, "cnstxyFelpbdhwES" if verb.startswith(("new", "split", "resp")) else "tcdxywhb", [], start=0) :]
+    elif verb in (
+        "new",
+        "new-session",
+        "neww",
+        "new-window",
+        "splitw",
+        "split-window",
+        "respawn-pane",
+        "respawnp",
+        "respawn-window",
+        "respawnw",
+        "run",
+        "run-shell",
+        "if",
+        "if-shell",
+        "pipe-pane",
+        "pipep",
+        "display-popup",
+        "popup",
+    ):
+        words = rest[
+            past_options(
+                rest, "cnstxyFelpbdhwES" if verb.startswith(("new", "split", "resp")) else "tcdxywhb", [], start=0
+            ) :
+        ]
         if len(words) == 1:
             _payload(words[0], cmd, walk, f"tmux {verb}", stdin=None)
         elif words and verb in ("if", "if-shell"):

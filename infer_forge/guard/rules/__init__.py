@@ -91,7 +91,9 @@ class Bench:
         self.pol: dict[str, Any] = shell.pol
         self.hits: list[Hit] = []
 
-    def hit(self, verdict: str, rule: str, why: str, cmd: Cmd, *, safer: str = "", targets: tuple[str, ...] = ()) -> None:
+    def hit(
+        self, verdict: str, rule: str, why: str, cmd: Cmd, *, safer: str = "", targets: tuple[str, ...] = ()
+    ) -> None:
         """Report what a rule found; `safer` falls back to the rule's own entry."""
         if verdict != ALLOW:
             entry = self.pol["rules"].get(rule) or {}

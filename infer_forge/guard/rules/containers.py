@@ -11,8 +11,12 @@ from infer_forge.guard.model import ASK, DENY, Cmd, Word
 from infer_forge.guard.rules import gpu
 from infer_forge.guard.rules.where import matches
 
-_READ = frozenset("ps ls list images logs inspect top stats port diff version info history events search df wait attach-readonly context login-status".split())
-_CHANGE = frozenset("rm kill stop restart pause unpause update rename exec cp attach start commit export remove".split())
+_READ = frozenset(
+    ["ps", "ls", "list", "images", "logs", "inspect", "top", "stats", "port", "diff", "version", "info", "history", "events", "search", "df", "wait", "attach-readonly", "context", "login-status"]
+)
+_CHANGE = frozenset(
+    ["rm", "kill", "stop", "restart", "pause", "unpause", "update", "rename", "exec", "cp", "attach", "start", "commit", "export", "remove"]
+)
 
 
 def docker(cmd: Cmd, bench: Any) -> None:
@@ -24,12 +28,16 @@ def docker(cmd: Cmd, bench: Any) -> None:
     if verbs[0] == "compose":
         _compose(verb, cmd, bench)
     elif verb == "prune":
-        bench.hit(DENY, "containers.prune", f"{cmd.name} {' '.join(verbs)} removes what other runs left on purpose", cmd)
+        bench.hit(
+            DENY, "containers.prune", f"{cmd.name} {' '.join(verbs)} removes what other runs left on purpose", cmd
+        )
     elif verbs[0] in ("image", "rmi") or verb == "rmi":
         if verb in ("rm", "rmi", "remove"):
             bench.hit(ASK, "containers.image", "other runs may be using the image, and it is long to pull again", cmd)
     elif verbs[0] in ("volume", "network") and verb in ("rm", "remove", "disconnect"):
-        bench.hit(DENY if verbs[0] == "volume" else ASK, "containers.volume", f"whose {verbs[0]} this is is not proved", cmd)
+        bench.hit(
+            DENY if verbs[0] == "volume" else ASK, "containers.volume", f"whose {verbs[0]} this is is not proved", cmd
+        )
     elif verbs[0] in ("swarm", "service", "stack", "node", "plugin") and verb not in ("ls", "ps", "inspect", "logs"):
         bench.hit(DENY, "containers.cluster", f"{cmd.name} {' '.join(verbs)} changes a service that others use", cmd)
     elif verbs[0] in ("system", "machine") and verb in ("reset", "rm", "stop", "migrate", "renumber"):
@@ -56,23 +64,53 @@ def _targets(verb: str, cmd: Cmd, bench: Any, at: int) -> None:
             return
         else:
             rest = rest[:1]
-    if any(k in ("-a", "--all", "-l", "--latest", "--filter") for k, _ in found) and verb in ("rm", "stop", "kill", "restart", "pause"):
+    if any(k in ("-a", "--all", "-l", "--latest", "--filter") for k, _ in found) and verb in (
+        "rm",
+        "stop",
+        "kill",
+        "restart",
+        "pause",
+    ):
         bench.hit(DENY, "containers.foreign", f"{cmd.name} {verb} reaches containers that it does not name", cmd)
     for word in rest:
         if word.dyn:
             by_list = any(s.name in ("docker", "podman", "nerdctl", "grep", "awk", "xargs") for s in word.sources)
-            bench.hit(DENY if by_list or not bench.ctx.present else ASK, "containers.foreign", "which containers this reaches is not known, and a list is no proof", cmd, targets=("(unknown)",))
+            bench.hit(
+                DENY if by_list or not bench.ctx.present else ASK,
+                "containers.foreign",
+                "which containers this reaches is not known, and a list is no proof",
+                cmd,
+                targets=("(unknown)",),
+            )
             continue
         state = bench.ctx.container(word.text) if bench.here(cmd) else "foreign"
         if state == STALE:
-            bench.hit(ASK, "containers.stale", f"the proof for container {word.text} is older than 60 s", cmd, safer=f"infer-forge guard own --container {word.text}", targets=(word.text,))
+            bench.hit(
+                ASK,
+                "containers.stale",
+                f"the proof for container {word.text} is older than 60 s",
+                cmd,
+                safer=f"infer-forge guard own --container {word.text}",
+                targets=(word.text,),
+            )
         elif state != OWNED:
-            bench.hit(DENY, "containers.foreign", f"container {word.text} is not proved to be this run's", cmd, targets=(word.text,))
+            bench.hit(
+                DENY,
+                "containers.foreign",
+                f"container {word.text} is not proved to be this run's",
+                cmd,
+                targets=(word.text,),
+            )
 
 
 def _compose(verb: str, cmd: Cmd, bench: Any) -> None:
     if verb in ("down", "rm", "kill", "stop", "restart", "pause", "start"):
-        bench.hit(ASK if bench.ctx.present else DENY, "containers.compose", "whether this run created the compose project is not proved", cmd)
+        bench.hit(
+            ASK if bench.ctx.present else DENY,
+            "containers.compose",
+            "whether this run created the compose project is not proved",
+            cmd,
+        )
 
 
 def _run(cmd: Cmd, bench: Any, at: int) -> None:
@@ -84,16 +122,43 @@ def _run(cmd: Cmd, bench: Any, at: int) -> None:
     for name in ("--pid", "--ipc", "--uts", "--userns", "--network", "--net"):
         value = values.get(name)
         if value is not None and value.text == "host" and name in ("--pid", "--uts", "--userns"):
-            bench.hit(ASK, "containers.privileged", f"{name}=host lets the container reach the host's processes or settings", cmd)
+            bench.hit(
+                ASK,
+                "containers.privileged",
+                f"{name}=host lets the container reach the host's processes or settings",
+                cmd,
+            )
     if values.get("--privileged", Word("false")).text == "true":
-        bench.hit(ASK, "containers.privileged", "a privileged container reaches every device and setting of the node", cmd)
-    if any(k == "--cap-add" and v.text.upper().removeprefix("CAP_") in ("ALL", "SYS_MODULE", "SYS_BOOT", "SYS_RAWIO") for k, v in found):
+        bench.hit(
+            ASK, "containers.privileged", "a privileged container reaches every device and setting of the node", cmd
+        )
+    if any(
+        k == "--cap-add" and v.text.upper().removeprefix("CAP_") in ("ALL", "SYS_MODULE", "SYS_BOOT", "SYS_RAWIO")
+        for k, v in found
+    ):
         bench.hit(ASK, "containers.privileged", "the capability lets the container change the node", cmd)
     for source, _target in mounts_of(found):
-        if source in ("/", "/etc", "/proc", "/sys", "/dev", "/boot", "/usr", "/var", "/home", "/root") or source.endswith("docker.sock"):
+        if source in (
+            "/",
+            "/etc",
+            "/proc",
+            "/sys",
+            "/dev",
+            "/boot",
+            "/usr",
+            "/var",
+            "/home",
+            "/root",
+        ) or source.endswith("docker.sock"):
             bench.hit(ASK, "containers.mount", f"the container gets {source} of the host", cmd, targets=(source,))
         elif matches(source, bench.pol["self_patterns"]):
-            bench.hit(ASK, "containers.mount", f"the container gets {source}, which belongs to the guard", cmd, targets=(source,))
+            bench.hit(
+                ASK,
+                "containers.mount",
+                f"the container gets {source}, which belongs to the guard",
+                cmd,
+                targets=(source,),
+            )
 
 
 def other(cmd: Cmd, bench: Any) -> None:

@@ -16,12 +16,32 @@ _LOCAL_HOSTS = re.compile(r"^(?:localhost|127\.|0\.0\.0\.0|\[?::1|host\.docker\.
 def governed(cmd: Cmd, bench: Any) -> None:
     """Governed data may be read in place; a command that names it and sends or copies it away is denied."""
     patterns: list[str] = bench.pol["governed_paths"]
-    if not patterns or cmd.name not in ("cp", "scp", "rsync", "mv", "tar", "zip", "curl", "hf", "huggingface-cli", "aws", "gsutil", "rclone", "sftp", "dd", "ln", "base64", "7z"):
+    if not patterns or cmd.name not in (
+        "cp",
+        "scp",
+        "rsync",
+        "mv",
+        "tar",
+        "zip",
+        "curl",
+        "hf",
+        "huggingface-cli",
+        "aws",
+        "gsutil",
+        "rclone",
+        "sftp",
+        "dd",
+        "ln",
+        "base64",
+        "7z",
+    ):
         return
     for word in cmd.argv[1:]:
         paths = candidates(word, cmd, bench, follow=True) if word.text and not word.text.startswith("-") else None
         if any(matches(p, patterns) for p in paths or []):
-            bench.hit(DENY, "data.governed", f"{word.text} is governed data and stays where it is", cmd, targets=(word.text,))
+            bench.hit(
+                DENY, "data.governed", f"{word.text} is governed data and stays where it is", cmd, targets=(word.text,)
+            )
 
 
 def upload(cmd: Cmd, bench: Any) -> None:
@@ -38,7 +58,15 @@ def _ask(what: str, cmd: Cmd, bench: Any, *targets: str) -> None:
 def _hub(cmd: Cmd, plain: list[str], bench: Any) -> None:
     if plain[:1] and plain[0] in ("upload", "upload-large-folder", "lfs-multipart-upload"):
         _ask(f"{cmd.name} {plain[0]} publishes files", cmd, bench, *plain[1:2])
-    elif plain[:2] in (["repo", "create"], ["repo", "tag"], ["repo", "branch"], ["repo", "settings"], ["repo", "move"], ["jobs", "run"], ["endpoints", "deploy"]):
+    elif plain[:2] in (
+        ["repo", "create"],
+        ["repo", "tag"],
+        ["repo", "branch"],
+        ["repo", "settings"],
+        ["repo", "move"],
+        ["jobs", "run"],
+        ["endpoints", "deploy"],
+    ):
         _ask(f"{cmd.name} {' '.join(plain[:2])} changes something on the hub", cmd, bench)
     elif plain[:2] in (["repo", "delete"], ["repo-files", "delete"]):
         bench.hit(DENY, "data.remote_delete", f"{cmd.name} {' '.join(plain[:2])} deletes on the hub", cmd)
@@ -47,10 +75,16 @@ def _hub(cmd: Cmd, plain: list[str], bench: Any) -> None:
 def _object_store(cmd: Cmd, plain: list[str], bench: Any) -> None:
     scheme = re.compile(r"^(?:s3|gs|az|abfss?|oss|cos|r2)://|^https://\S*(?:blob\.core|amazonaws)")
     text = " ".join(plain)
-    if re.search(r"^(?:s3 (?:rm|rb)|s3api delete|storage (?:rm|buckets delete)|storage blob delete|rm\b|rb\b|del\b|remove\b|ec2 terminate|ec2 stop|compute instances (?:delete|stop))", text):
+    if re.search(
+        r"^(?:s3 (?:rm|rb)|s3api delete|storage (?:rm|buckets delete)|storage blob delete|rm\b|rb\b|del\b|remove\b|ec2 terminate|ec2 stop|compute instances (?:delete|stop))",
+        text,
+    ):
         bench.hit(DENY, "data.remote_delete", f"{cmd.name} {' '.join(plain[:3])} deletes what others may use", cmd)
         return
-    if re.search(r"^(?:s3 (?:cp|mv|sync)|s3api put|storage (?:cp|mv|rsync)|storage blob upload|(?:cp|mv|rsync|sync|put|mirror|copy|copyto)\b)", text):
+    if re.search(
+        r"^(?:s3 (?:cp|mv|sync)|s3api put|storage (?:cp|mv|rsync)|storage blob upload|(?:cp|mv|rsync|sync|put|mirror|copy|copyto)\b)",
+        text,
+    ):
         positional = [p for p in plain if "/" in p or p in (".", "-")]
         last = positional[-1] if positional else ""
         if cmd.name in ("rclone", "mc") and len(positional) > 1:
@@ -60,14 +94,21 @@ def _object_store(cmd: Cmd, plain: list[str], bench: Any) -> None:
             _ask(f"{cmd.name} sends files to {last}", cmd, bench, last)
         if "--delete" in cmd.words():
             bench.hit(DENY, "data.remote_delete", "--delete removes what the destination has and the source lacks", cmd)
-    elif cmd.name in ("aws", "gcloud", "az") and re.search(r"\b(?:create|delete|terminate|put|update|modify|run-instances|deploy|set|add|remove|start|stop|attach|detach)\b|-instances\b", text) and not re.search(
-        r"\b(?:describe|list|get|config(?:ure)?|show|login)\b", text
+    elif (
+        cmd.name in ("aws", "gcloud", "az")
+        and re.search(
+            r"\b(?:create|delete|terminate|put|update|modify|run-instances|deploy|set|add|remove|start|stop|attach|detach)\b|-instances\b",
+            text,
+        )
+        and not re.search(r"\b(?:describe|list|get|config(?:ure)?|show|login)\b", text)
     ):
         bench.hit(ASK, "gate.cloud", f"{cmd.name} {' '.join(plain[:3])} changes something in the cloud", cmd)
 
 
 def _copy(cmd: Cmd, plain: list[str], bench: Any) -> None:
-    targets = plain_targets(cmd, "cFiJloPSDXefTBM", ("--rsh", "--exclude", "--include", "--files-from", "--exclude-from"))
+    targets = plain_targets(
+        cmd, "cFiJloPSDXefTBM", ("--rsh", "--exclude", "--include", "--files-from", "--exclude-from")
+    )
     match = _REMOTE.match(targets[-1].text) if len(targets) > 1 else None
     if match and not bench.ctx.claims_node(match.group(1)) and not _LOCAL_HOSTS.match(match.group(1)):
         _ask(f"this sends files to {match.group(1)}, which is no node of this run", cmd, bench, match.group(1))
@@ -82,14 +123,22 @@ def _socket(cmd: Cmd, plain: list[str], bench: Any) -> None:
     words = cmd.words()[1:]
     if any(re.fullmatch(r"-[a-z]*z[a-z]*", w) for w in words):
         return
-    if any(re.fullmatch(r"-[a-z]*[ec]", w) or w in ("--exec", "--sh-exec") for w in words) or (cmd.name == "socat" and any("EXEC:" in w.upper() or "SYSTEM:" in w.upper() for w in words)):
+    if any(re.fullmatch(r"-[a-z]*[ec]", w) or w in ("--exec", "--sh-exec") for w in words) or (
+        cmd.name == "socat" and any("EXEC:" in w.upper() or "SYSTEM:" in w.upper() for w in words)
+    ):
         bench.hit(DENY, "data.shell", "this hands a shell to the other side", cmd)
     elif cmd.stdin is not None and plain and not _LOCAL_HOSTS.match(plain[0]):
         _ask("what goes through the socket leaves the node", cmd, bench, plain[0])
 
 
 def _experiment(cmd: Cmd, plain: list[str], bench: Any) -> None:
-    if plain[:2] in (["artifact", "put"], ["datasets", "create"], ["datasets", "version"], ["kernels", "push"], ["models", "create"]) or plain[:1] in (["upload"], ["sync"]):
+    if plain[:2] in (
+        ["artifact", "put"],
+        ["datasets", "create"],
+        ["datasets", "version"],
+        ["kernels", "push"],
+        ["models", "create"],
+    ) or plain[:1] in (["upload"], ["sync"]):
         _ask(f"{cmd.name} {' '.join(plain[:2])} publishes files", cmd, bench)
 
 
@@ -100,15 +149,28 @@ def _web(cmd: Cmd, plain: list[str], bench: Any) -> None:
     for i, word in enumerate(words[1:], 1):
         text = word.text
         value = words[i + 1].text if i + 1 < len(words) else ""
-        if text in ("-T", "--upload-file", "--post-file", "--body-file"):
+        if text in ("-T", "--upload-file", "--post-file", "--body-file") or (text in (
+            "-d",
+            "--data",
+            "--data-binary",
+            "--data-ascii",
+            "--data-urlencode",
+            "--json",
+            "-F",
+            "--form",
+        ) and re.search(r"(?:^|=)[@<]", value)):
             sends.append(value)
-        elif text in ("-d", "--data", "--data-binary", "--data-ascii", "--data-urlencode", "--json", "-F", "--form") and re.search(r"(?:^|=)[@<]", value):
-            sends.append(value)
-        elif re.match(r"^--(?:data(?:-binary|-ascii|-urlencode)?|form|post-file|body-file|json|upload-file)=", text) and ("@" in text or "file=" in text):
+        elif re.match(
+            r"^--(?:data(?:-binary|-ascii|-urlencode)?|form|post-file|body-file|json|upload-file)=", text
+        ) and ("@" in text or "file=" in text):
             sends.append(text)
     if not sends:
         return
-    urls = [host_of(w.text) for w in words[1:] if re.match(r"^(?:https?|ftps?|sftp|scp)://|^[\w.-]+\.[a-z]{2,}(?:[:/]|$)|^localhost", w.text)]
+    urls = [
+        host_of(w.text)
+        for w in words[1:]
+        if re.match(r"^(?:https?|ftps?|sftp|scp)://|^[\w.-]+\.[a-z]{2,}(?:[:/]|$)|^localhost", w.text)
+    ]
     if urls and all(_LOCAL_HOSTS.match(u) or bench.ctx.claims_node(u) for u in urls):
         return
     _ask(f"this sends a file to {urls[0] if urls else 'an address that is not known'}", cmd, bench, *urls[:1])

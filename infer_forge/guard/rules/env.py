@@ -36,7 +36,9 @@ def _venv_owned(cmd: Cmd, bench: Any) -> bool:
         folder = Word(os.path.dirname(os.path.dirname(program)) if program.count("/") > 1 else ".")
         return _owned_folder(folder, cmd, bench)
     active = [*bench.shell.notes.get("venvs", []), bench.ctx.venv]
-    return any(a and _mine(os.path.normpath(a), bench) for a in active[-1:] or []) or any(a and _mine(a, bench) for a in active[:-1])
+    return any(a and _mine(os.path.normpath(a), bench) for a in active[-1:] or []) or any(
+        a and _mine(a, bench) for a in active[:-1]
+    )
 
 
 def pip(cmd: Cmd, bench: Any) -> None:
@@ -49,7 +51,11 @@ def pip(cmd: Cmd, bench: Any) -> None:
             if flag(cmd, "", "--system", "--break-system-packages"):
                 bench.hit(DENY, "env.pip", "--system changes the Python that every run of the node uses", cmd)
             return
-        if words[:2] == ["python", "uninstall"] or words[:2] == ["tool", "uninstall"] or words[:2] == ["cache", "clean"]:
+        if (
+            words[:2] == ["python", "uninstall"]
+            or words[:2] == ["tool", "uninstall"]
+            or words[:2] == ["cache", "clean"]
+        ):
             bench.hit(ASK, "env.pip", f"uv {' '.join(words[:2])} reaches what other runs use", cmd)
         return
     if cmd.name == "poetry" or words[0] not in ("install", "uninstall", "inject", "upgrade", "wheel"):
@@ -67,8 +73,10 @@ def pip(cmd: Cmd, bench: Any) -> None:
         bench.hit(DENY, "env.pip", f"{where} is not proved to be in this run's own environment", cmd)
 
 
-_PACKAGE_READ = re.compile(r"^(?:list|search|show|info|policy|depends|rdepends|madison|changelog|-l|-L|-s|-S|-q\w*|--list|--version|-V|--help|help|config|env|ls|view|outdated|audit|why|tree|download|source|"
-                           r"clean|run|test|exec|start|ci|build|check|clippy|fmt|bench|doc|metadata|get|mod|vet|generate|tool|work|fix|t|r|b|c|add|init|create|new|update|remove|rm|version|pack|link|dlx)$")
+_PACKAGE_READ = re.compile(
+    r"^(?:list|search|show|info|policy|depends|rdepends|madison|changelog|-l|-L|-s|-S|-q\w*|--list|--version|-V|--help|help|config|env|ls|view|outdated|audit|why|tree|download|source|"
+    r"clean|run|test|exec|start|ci|build|check|clippy|fmt|bench|doc|metadata|get|mod|vet|generate|tool|work|fix|t|r|b|c|add|init|create|new|update|remove|rm|version|pack|link|dlx)$"
+)
 
 
 def packages(cmd: Cmd, bench: Any) -> None:
@@ -79,13 +87,25 @@ def packages(cmd: Cmd, bench: Any) -> None:
     if _boxed(cmd, bench):
         return
     if cmd.name in ("npm", "pnpm", "yarn"):
-        if (flag(cmd, "g", "--global") and verb in ("install", "i", "add", "remove", "rm", "uninstall", "update", "link")) or (verb == "global" and "list" not in plain):
+        if (
+            flag(cmd, "g", "--global")
+            and verb in ("install", "i", "add", "remove", "rm", "uninstall", "update", "link")
+        ) or (verb == "global" and "list" not in plain):
             bench.hit(DENY, "env.packages", f"{cmd.name} {verb} -g installs for every run of the node", cmd)
         return
     if cmd.name in ("cargo", "go", "gem"):
-        if cmd.name == "gem" and verb in ("install", "uninstall", "update") and option(cmd, "-i", "--install-dir") is None:
+        if (
+            cmd.name == "gem"
+            and verb in ("install", "uninstall", "update")
+            and option(cmd, "-i", "--install-dir") is None
+        ):
             bench.hit(ASK, "env.packages", f"gem {verb} changes the user's Ruby", cmd)
-        elif cmd.name != "gem" and verb in ("install", "uninstall") and option(cmd, "--root") is None and verb == "uninstall":
+        elif (
+            cmd.name != "gem"
+            and verb in ("install", "uninstall")
+            and option(cmd, "--root") is None
+            and verb == "uninstall"
+        ):
             bench.hit(ASK, "env.packages", f"{cmd.name} {verb} changes the user's tools", cmd)
         return
     if cmd.name in ("conda", "mamba", "micromamba"):
@@ -105,7 +125,13 @@ def packages(cmd: Cmd, bench: Any) -> None:
         return
     if cmd.name == "update-alternatives" and any(w in ("--display", "--list", "--query") for w in words):
         return
-    if cmd.name in ("add-apt-repository", "update-alternatives") or (verb and not re.match(r"^(?:list|search|show|info|policy|depends|rdepends|madison|download|source|changelog|config|check|help|leaves|deps|doctor|repolist|repoquery|provides|history)$", verb)):
+    if cmd.name in ("add-apt-repository", "update-alternatives") or (
+        verb
+        and not re.match(
+            r"^(?:list|search|show|info|policy|depends|rdepends|madison|download|source|changelog|config|check|help|leaves|deps|doctor|repolist|repoquery|provides|history)$",
+            verb,
+        )
+    ):
         if any(w in ("-s", "--dry-run", "--simulate", "--just-print", "--download-only") for w in words):
             return
         verdict = ASK if verb in ("update", "makecache", "check-update", "refresh") else DENY
@@ -123,12 +149,25 @@ def _conda(verb: str, cmd: Cmd, bench: Any) -> None:
     if verb == "create" and option(cmd, "-n", "--name") is not None:
         return
     active = bench.ctx.env.get("CONDA_PREFIX")
-    if verb in ("install", "update") and prefix is None and option(cmd, "-n", "--name") is None and active and _mine(active, bench):
+    if (
+        verb in ("install", "update")
+        and prefix is None
+        and option(cmd, "-n", "--name") is None
+        and active
+        and _mine(active, bench)
+    ):
         return
-    bench.hit(ASK if verb in ("create", "clean") else DENY, "env.packages", f"{cmd.name} {verb} changes an environment that is not proved to be this run's", cmd)
+    bench.hit(
+        ASK if verb in ("create", "clean") else DENY,
+        "env.packages",
+        f"{cmd.name} {verb} changes an environment that is not proved to be this run's",
+        cmd,
+    )
 
 
-_SERVICE_READ = frozenset("status show list-units list-unit-files list-timers list-sockets list-jobs list-dependencies is-active is-enabled is-failed is-system-running cat get-default help show-environment".split())
+_SERVICE_READ = frozenset(
+    ["status", "show", "list-units", "list-unit-files", "list-timers", "list-sockets", "list-jobs", "list-dependencies", "is-active", "is-enabled", "is-failed", "is-system-running", "cat", "get-default", "help", "show-environment"]
+)
 
 
 def services(cmd: Cmd, bench: Any) -> None:
@@ -144,11 +183,22 @@ def services(cmd: Cmd, bench: Any) -> None:
         if flag(cmd, "", "--user") and plain[0] not in ("kill", "poweroff", "reboot"):
             bench.hit(ASK, "env.services", "whose user service this is is not proved", cmd)
             return
-        bench.hit(DENY, "env.services", f"systemctl {' '.join(plain[:2])} changes a service that the whole node uses", cmd, targets=tuple(plain[1:2]))
+        bench.hit(
+            DENY,
+            "env.services",
+            f"systemctl {' '.join(plain[:2])} changes a service that the whole node uses",
+            cmd,
+            targets=tuple(plain[1:2]),
+        )
     elif cmd.name in ("service", "rc-service", "initctl"):
         verb = plain[1] if len(plain) > 1 and cmd.name != "initctl" else plain[0]
         if verb not in ("status", "list", "--status-all") and "--status-all" not in cmd.words():
-            bench.hit(DENY, "env.services", f"{cmd.name} {' '.join(plain[:2])} changes a service that the whole node uses", cmd)
+            bench.hit(
+                DENY,
+                "env.services",
+                f"{cmd.name} {' '.join(plain[:2])} changes a service that the whole node uses",
+                cmd,
+            )
     elif "--list" not in cmd.words():
         bench.hit(DENY, "env.services", f"{cmd.name} changes which services start", cmd)
 
@@ -158,11 +208,17 @@ def kernel(cmd: Cmd, bench: Any) -> None:
     words = cmd.words()[1:]
     if any(w in ("--help", "--version", "-V") for w in words):
         return
-    if cmd.name == "sysctl" and not any("=" in w for w in words) and not flag(cmd, "wp", "--write", "--load", "--system"):
+    if (
+        cmd.name == "sysctl"
+        and not any("=" in w for w in words)
+        and not flag(cmd, "wp", "--write", "--load", "--system")
+    ):
         return
     if cmd.name in ("mount", "swapon") and (not words or any(w in ("-l", "--show", "-s", "--summary") for w in words)):
         return
-    if cmd.name == "modprobe" and any(w in ("-n", "--dry-run", "-c", "--showconfig", "--show-depends", "-D") for w in words):
+    if cmd.name == "modprobe" and any(
+        w in ("-n", "--dry-run", "-c", "--showconfig", "--show-depends", "-D") for w in words
+    ):
         return
     if cmd.name == "ldconfig" and any(w in ("-p", "-v", "--print-cache", "-N") for w in words):
         return
@@ -195,10 +251,18 @@ def machine(cmd: Cmd, bench: Any) -> None:
         if not flag(cmd, "ws", "--systohc", "--hctosys", "--set", "--adjust"):
             return
     elif name in ("ip", "tc"):
-        if not any(w in ("add", "del", "delete", "set", "change", "replace", "flush", "append", "exec") for w in plain) or "netns" in plain[:1] and "list" in plain:
+        if (
+            not any(w in ("add", "del", "delete", "set", "change", "replace", "flush", "append", "exec") for w in plain)
+            or ("netns" in plain[:1]
+            and "list" in plain)
+        ):
             return
     elif name in ("ifconfig", "route", "ethtool", "nmcli", "netplan"):
-        if not any(w in ("up", "down", "add", "del", "delete", "modify", "apply", "try", "off", "on", "mtu") or w in ("-K", "-G", "-s", "-L", "-C", "-A") for w in words):
+        if not any(
+            w in ("up", "down", "add", "del", "delete", "modify", "apply", "try", "off", "on", "mtu")
+            or w in ("-K", "-G", "-s", "-L", "-C", "-A")
+            for w in words
+        ):
             return
     elif name in ("iptables", "ip6tables"):
         if flag(cmd, "LS", "--list", "--list-rules"):
@@ -232,8 +296,7 @@ def machine(cmd: Cmd, bench: Any) -> None:
 
 
 _ROOT_OK = frozenset(
-    "nvidia-smi amd-smi rocm-smi dmesg lsof ss netstat ls cat ps top htop journalctl docker podman ncu nsys py-spy perf systemctl lspci lscpu dmidecode fuser kill true id whoami ipmitool "
-    "nvidia-bug-report.sh find du df grep head tail stat echo tee rm chmod chown pkill".split()
+    ["nvidia-smi", "amd-smi", "rocm-smi", "dmesg", "lsof", "ss", "netstat", "ls", "cat", "ps", "top", "htop", "journalctl", "docker", "podman", "ncu", "nsys", "py-spy", "perf", "systemctl", "lspci", "lscpu", "dmidecode", "fuser", "kill", "true", "id", "whoami", "ipmitool", "nvidia-bug-report.sh", "find", "du", "df", "grep", "head", "tail", "stat", "echo", "tee", "rm", "chmod", "chown", "pkill"]
 )
 
 
@@ -244,7 +307,9 @@ def root(cmd: Cmd, bench: Any) -> None:
             return
         bench.hit(ASK, "env.root", f"{cmd.name} leaves the environment of the run", cmd)
         return
-    if cmd.name == "unshare" or any(w in ("-l", "-v", "-K", "-k", "--list", "--validate", "-V") for w in cmd.words()[1:2]):
+    if cmd.name == "unshare" or any(
+        w in ("-l", "-v", "-K", "-k", "--list", "--validate", "-V") for w in cmd.words()[1:2]
+    ):
         return
     if flag(cmd, "is", "--login", "--shell") and len([w for w in cmd.words()[1:] if not w.startswith("-")]) == 0:
         bench.hit(DENY, "env.root", "a root shell is beyond the guard", cmd)

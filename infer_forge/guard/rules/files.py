@@ -43,14 +43,18 @@ def remove(cmd: Cmd, bench: Any) -> None:
         targets = targets[1:]
     if any(t in ("--help", "--version") for t in cmd.words()[1:]):
         return
-    recursive = cmd.name in ("trash", "trash-put", "srm", "wipe", "rimraf") or flag(cmd, "rR", "--recursive", "--no-preserve-root")
+    recursive = cmd.name in ("trash", "trash-put", "srm", "wipe", "rimraf") or flag(
+        cmd, "rR", "--recursive", "--no-preserve-root"
+    )
     for word in targets:
         _delete(word, cmd, bench, recursive=recursive)
 
 
 def truncate(cmd: Cmd, bench: Any) -> None:
     """truncate(1), and punching holes."""
-    if cmd.name == "fallocate" and not flag(cmd, "pcdz", "--punch-hole", "--collapse-range", "--zero-range", "--dig-holes"):
+    if cmd.name == "fallocate" and not flag(
+        cmd, "pcdz", "--punch-hole", "--collapse-range", "--zero-range", "--dig-holes"
+    ):
         for word in plain_targets(cmd, "lo", ("--length", "--offset")):
             _write(word, cmd, bench, truncating=False)
         return
@@ -75,11 +79,21 @@ def move(cmd: Cmd, bench: Any) -> None:
 
 def copy(cmd: Cmd, bench: Any) -> None:
     """cp, install, ln, scp: only the destination is at risk."""
-    targets = plain_targets(cmd, "tSmogbZ" if cmd.name != "scp" else "cFiJloPSDX", ("--target-directory", "--suffix", "--mode", "--owner", "--group"))
+    targets = plain_targets(
+        cmd,
+        "tSmogbZ" if cmd.name != "scp" else "cFiJloPSDX",
+        ("--target-directory", "--suffix", "--mode", "--owner", "--group"),
+    )
     folder = option(cmd, "-t", "--target-directory") if cmd.name != "scp" else None
     if cmd.name == "install" and flag(cmd, "d", "--directory"):
         return
-    destination = folder if folder is not None else targets[-1] if targets and (len(targets) > 1 or cmd.name == "sponge") else None
+    destination = (
+        folder
+        if folder is not None
+        else targets[-1]
+        if targets and (len(targets) > 1 or cmd.name == "sponge")
+        else None
+    )
     if destination is None or (cmd.name == "scp" and re.match(r"^[^/]*:", destination.text)):
         return
     import os
@@ -91,7 +105,12 @@ def copy(cmd: Cmd, bench: Any) -> None:
             if path and os.path.isdir(path) and folder is None:
                 for source in targets[:-1]:
                     name = os.path.basename(source.text.rstrip("/")) or "copied"
-                    _write(Word(f"{text.rstrip('/')}/{name}", source.dyn), cmd, bench, truncating=not flag(cmd, "n", "--no-clobber"))
+                    _write(
+                        Word(f"{text.rstrip('/')}/{name}", source.dyn),
+                        cmd,
+                        bench,
+                        truncating=not flag(cmd, "n", "--no-clobber"),
+                    )
                 return
     _write(destination, cmd, bench, truncating=not flag(cmd, "n", "--no-clobber"))
 
@@ -124,14 +143,42 @@ def mirror(cmd: Cmd, bench: Any) -> None:
         return
     if any(t in ("-n", "--dry-run", "--list-only") or re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", t) for t in texts):
         return
-    targets = plain_targets(cmd, "efTBM@", ("--rsh", "--exclude", "--include", "--filter", "--files-from", "--exclude-from", "--include-from", "--rsync-path", "--bwlimit",
-                                            "--timeout", "--port", "--log-file", "--temp-dir", "--backup-dir", "--compare-dest", "--link-dest", "--chmod", "--chown", "--max-size",
-                                            "--min-size", "--password-file", "--out-format", "--partial-dir"))
+    targets = plain_targets(
+        cmd,
+        "efTBM@",
+        (
+            "--rsh",
+            "--exclude",
+            "--include",
+            "--filter",
+            "--files-from",
+            "--exclude-from",
+            "--include-from",
+            "--rsync-path",
+            "--bwlimit",
+            "--timeout",
+            "--port",
+            "--log-file",
+            "--temp-dir",
+            "--backup-dir",
+            "--compare-dest",
+            "--link-dest",
+            "--chmod",
+            "--chown",
+            "--max-size",
+            "--min-size",
+            "--password-file",
+            "--out-format",
+            "--partial-dir",
+        ),
+    )
     if not targets:
         return
     deleting = any(t.startswith("--del") for t in texts)
     destination = targets[-1]
-    remote = re.match(r"^(?:[^/@]+@)?([^/:]+):(?!\\)(.*)$", destination.text) or re.match(r"^rsync://([^/]+)(/.*)$", destination.text)
+    remote = re.match(r"^(?:[^/@]+@)?([^/:]+):(?!\\)(.*)$", destination.text) or re.match(
+        r"^rsync://([^/]+)(/.*)$", destination.text
+    )
     if any(t == "--remove-source-files" for t in texts):
         for word in targets[:-1]:
             _delete(word, cmd, bench, recursive=True)
@@ -139,10 +186,28 @@ def mirror(cmd: Cmd, bench: Any) -> None:
         host, path = remote.group(1), remote.group(2)
         owned = bench.ctx.claims_node(host) and path.startswith("/") and bench.ctx.owns_path(path.rstrip("/"))
         if deleting and not owned:
-            bench.hit(DENY, "files.delete", f"--delete removes what {host}:{path} has and the source lacks", cmd, targets=(destination.text,))
+            bench.hit(
+                DENY,
+                "files.delete",
+                f"--delete removes what {host}:{path} has and the source lacks",
+                cmd,
+                targets=(destination.text,),
+            )
     elif len(targets) > 1:
         if deleting:
-            _delete(Word(destination.text.rstrip("/") or "/", destination.dyn, False, destination.sources, destination.names, destination.fresh), cmd, bench, recursive=True)
+            _delete(
+                Word(
+                    destination.text.rstrip("/") or "/",
+                    destination.dyn,
+                    False,
+                    destination.sources,
+                    destination.names,
+                    destination.fresh,
+                ),
+                cmd,
+                bench,
+                recursive=True,
+            )
         else:
             _write(destination, cmd, bench, truncating=False)
 
@@ -209,13 +274,25 @@ def extract(cmd: Cmd, bench: Any) -> None:
     texts = cmd.words()
     folder = option(cmd, "-C", "--directory", "-d") if cmd.name in ("tar", "bsdtar", "unzip") else None
     first = texts[1] if len(texts) > 1 else ""
-    extracting = cmd.name == "unzip" and not flag(cmd, "ltpvZ") or "x" in first.lstrip("-").split("=")[0][:4] or any(t in ("-x", "--extract", "--get") for t in texts)
+    extracting = (
+        (cmd.name == "unzip"
+        and not flag(cmd, "ltpvZ"))
+        or "x" in first.lstrip("-").split("=")[0][:4]
+        or any(t in ("-x", "--extract", "--get") for t in texts)
+    )
     if cmd.name in ("tar", "bsdtar") and any(t == "--remove-files" for t in texts):
         bench.hit(ASK, "files.delete", "tar removes the files after adding them", cmd)
     if folder is not None and extracting:
-        _write(Word(f"{folder.text.rstrip('/')}/unpacked", folder.dyn, False, folder.sources, folder.names, folder.fresh), cmd, bench, truncating=False)
+        _write(
+            Word(f"{folder.text.rstrip('/')}/unpacked", folder.dyn, False, folder.sources, folder.names, folder.fresh),
+            cmd,
+            bench,
+            truncating=False,
+        )
     if cmd.name in ("tar", "bsdtar") and not extracting and re.match(r"^-?[a-zA-Z]*c", first):
-        archive = option(cmd, "--file") or next((cmd.argv[i + 1] for i, t in enumerate(texts[:-1]) if i and re.fullmatch(r"-?[a-zA-Z]*f", t)), None)
+        archive = option(cmd, "--file") or next(
+            (cmd.argv[i + 1] for i, t in enumerate(texts[:-1]) if i and re.fullmatch(r"-?[a-zA-Z]*f", t)), None
+        )
         if archive is not None and archive.text != "-":
             _write(archive, cmd, bench, truncating=True)
 
@@ -230,7 +307,12 @@ def output(cmd: Cmd, bench: Any) -> None:
                 if guarded(path, bench):
                     bench.hit(DENY, "guard.self", f"{path} belongs to the guard or to a locked record", cmd)
         return
-    names = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "aria2c": ("-o", "--out"), "tree": ("-o",)}.get(cmd.name, ())
+    names = {
+        "curl": ("-o", "--output"),
+        "wget": ("-O", "--output-document"),
+        "aria2c": ("-o", "--out"),
+        "tree": ("-o",),
+    }.get(cmd.name, ())
     target = option(cmd, *names) if names else None
     if target is not None and target.text not in ("-", ""):
         _write(target, cmd, bench, truncating=True)
@@ -239,7 +321,9 @@ def output(cmd: Cmd, bench: Any) -> None:
 def cache(cmd: Cmd, bench: Any) -> None:
     """hf cache rm and the like: the shared model cache."""
     texts = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    deleting = texts[:1] in (["delete-cache"], ["scan-cache-delete"]) or (texts[:1] == ["cache"] and any(t in ("rm", "delete", "prune", "clean", "clear") for t in texts[1:2]))
+    deleting = texts[:1] in (["delete-cache"], ["scan-cache-delete"]) or (
+        texts[:1] == ["cache"] and any(t in ("rm", "delete", "prune", "clean", "clear") for t in texts[1:2])
+    )
     if not deleting:
         return
     folder = option(cmd, "--dir", "--cache-dir") or cmd.env.get("HF_HOME") or cmd.env.get("HF_HUB_CACHE")
@@ -260,8 +344,59 @@ def ipc(cmd: Cmd, bench: Any) -> None:
 def disk(cmd: Cmd, bench: Any) -> None:
     """Disks and volumes."""
     texts = cmd.words()[1:]
-    readers = ("-l", "--list", "-L", "list", "print", "status", "show", "get", "id-ctrl", "smart-log", "version", "--version", "--help", "-D", "--detail", "-n", "--dump", "-d")
-    if cmd.name == "badblocks" or (cmd.name in ("fdisk", "parted", "sfdisk", "nvme", "mdadm", "zpool", "zfs", "btrfs", "hdparm", "cryptsetup", "wipefs", "sgdisk") and any(t in readers for t in texts)):
-        if not any(t in ("-w", "format", "destroy", "--zero-superblock", "mklabel", "rm", "mkpart", "sanitize", "--security-erase", "luksFormat") for t in texts):
+    readers = (
+        "-l",
+        "--list",
+        "-L",
+        "list",
+        "print",
+        "status",
+        "show",
+        "get",
+        "id-ctrl",
+        "smart-log",
+        "version",
+        "--version",
+        "--help",
+        "-D",
+        "--detail",
+        "-n",
+        "--dump",
+        "-d",
+    )
+    if cmd.name == "badblocks" or (
+        cmd.name
+        in (
+            "fdisk",
+            "parted",
+            "sfdisk",
+            "nvme",
+            "mdadm",
+            "zpool",
+            "zfs",
+            "btrfs",
+            "hdparm",
+            "cryptsetup",
+            "wipefs",
+            "sgdisk",
+        )
+        and any(t in readers for t in texts)
+    ):
+        if not any(
+            t
+            in (
+                "-w",
+                "format",
+                "destroy",
+                "--zero-superblock",
+                "mklabel",
+                "rm",
+                "mkpart",
+                "sanitize",
+                "--security-erase",
+                "luksFormat",
+            )
+            for t in texts
+        ):
             return
     bench.hit(DENY, "files.disk", f"{cmd.name} changes disks or volumes of the node", cmd)

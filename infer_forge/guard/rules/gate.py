@@ -29,13 +29,19 @@ def publish(cmd: Cmd, bench: Any) -> None:
         "gem": ("push", "yank"),
         "helm": ("push",),
     }.get(cmd.name, ())
-    if (first in publishing or (first in ("image", "manifest") and plain[1:2] == ["push"])) and not flag(cmd, "", "--dry-run"):
-        bench.hit(ASK, "gate.publish", f"{cmd.name} {first} publishes: a person decides", cmd, targets=tuple(plain[1:2]))
+    if (first in publishing or (first in ("image", "manifest") and plain[1:2] == ["push"])) and not flag(
+        cmd, "", "--dry-run"
+    ):
+        bench.hit(
+            ASK, "gate.publish", f"{cmd.name} {first} publishes: a person decides", cmd, targets=tuple(plain[1:2])
+        )
     if cmd.name == "docker" and first in ("buildx", "build") and flag(cmd, "", "--push"):
         bench.hit(ASK, "gate.publish", "--push publishes the image: a person decides", cmd)
 
 
-_FORGE_HOSTS = re.compile(r"(?:^|\.)(?:api\.github\.com|gitlab\.[\w.]+|uploads\.github\.com|huggingface\.co|hf\.co|api\.bitbucket\.org)$")
+_FORGE_HOSTS = re.compile(
+    r"(?:^|\.)(?:api\.github\.com|gitlab\.[\w.]+|uploads\.github\.com|huggingface\.co|hf\.co|api\.bitbucket\.org)$"
+)
 
 
 def web(cmd: Cmd, bench: Any) -> None:
@@ -46,19 +52,37 @@ def web(cmd: Cmd, bench: Any) -> None:
     sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload|--post)", w.text) for w in words[1:])
     name = method.text.upper() if method is not None and method.text else "POST" if sends else "GET"
     if cmd.name in ("http", "https", "xh", "httpie"):
-        name = next((w.text.upper() for w in words[1:3] if re.fullmatch(r"(?i)get|post|put|patch|delete|head|options", w.text)), "POST" if any(re.search(r":?=", w.text) for w in words[2:]) else "GET")
+        name = next(
+            (w.text.upper() for w in words[1:3] if re.fullmatch(r"(?i)get|post|put|patch|delete|head|options", w.text)),
+            "POST" if any(re.search(r":?=", w.text) for w in words[2:]) else "GET",
+        )
     if name in ("GET", "HEAD", "OPTIONS"):
         return
     for url in urls:
         host = host_of(url)
         if _FORGE_HOSTS.search(host):
             hard = name in ("DELETE", "PUT") or re.search(r"/merges?(?:$|/)|/git/refs|/contents/", url)
-            bench.hit(DENY if hard else ASK, "push.publish", f"{name} {host} changes something that others see", cmd, targets=(host,))
-        elif re.search(r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)", url):
+            bench.hit(
+                DENY if hard else ASK,
+                "push.publish",
+                f"{name} {host} changes something that others see",
+                cmd,
+                targets=(host,),
+            )
+        elif re.search(
+            r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)",
+            url,
+        ):
             port = re.search(r":(\d+)(?:/|$)", url.split("//", 1)[1])
             local = re.match(r"^(?:localhost|127\.|0\.0\.0\.0)", host)
             if not (local and port and bench.ctx.port(int(port.group(1))) == "owned"):
-                bench.hit(ASK, "gate.server", f"this changes a server at {host} that is not proved to be this run's", cmd, targets=(host,))
+                bench.hit(
+                    ASK,
+                    "gate.server",
+                    f"this changes a server at {host} that is not proved to be this run's",
+                    cmd,
+                    targets=(host,),
+                )
 
 
 def production(cmd: Cmd, bench: Any) -> None:
@@ -67,7 +91,13 @@ def production(cmd: Cmd, bench: Any) -> None:
         if not _reaches(profile, cmd):
             continue
         if not _reads(profile, cmd):
-            bench.hit(DENY, "production.write", f"{profile['name']} is production, and this does more than read", cmd, targets=(profile["name"],))
+            bench.hit(
+                DENY,
+                "production.write",
+                f"{profile['name']} is production, and this does more than read",
+                cmd,
+                targets=(profile["name"],),
+            )
 
 
 def _reaches(profile: dict[str, Any], cmd: Cmd) -> bool:
@@ -96,7 +126,9 @@ def _reads(profile: dict[str, Any], cmd: Cmd) -> bool:
     line = " ".join([cmd.name, *plain])
     if cmd.name in ("ssh", "kubectl", "docker") and cmd.name == "ssh":
         return True
-    return any(line == v or line.startswith(f"{v} ") for v in profile["verbs"]) and not any(r.op.startswith(">") for r in cmd.redirects)
+    return any(line == v or line.startswith(f"{v} ") for v in profile["verbs"]) and not any(
+        r.op.startswith(">") for r in cmd.redirects
+    )
 
 
 def custom(cmd: Cmd, bench: Any) -> None:
@@ -107,5 +139,14 @@ def custom(cmd: Cmd, bench: Any) -> None:
     words[0] = cmd.name
     for rule in bench.pol["custom"]:
         prefix: list[Any] = rule["prefix"]
-        if len(words) >= len(prefix) and all(words[i] == p if isinstance(p, str) else words[i] in p for i, p in enumerate(prefix)):
-            bench.hit(rule["decision"], rule["id"], rule["why"], cmd, safer=rule.get("safer", ""), targets=tuple(words[len(prefix) : len(prefix) + 1]))
+        if len(words) >= len(prefix) and all(
+            words[i] == p if isinstance(p, str) else words[i] in p for i, p in enumerate(prefix)
+        ):
+            bench.hit(
+                rule["decision"],
+                rule["id"],
+                rule["why"],
+                cmd,
+                safer=rule.get("safer", ""),
+                targets=tuple(words[len(prefix) : len(prefix) + 1]),
+            )

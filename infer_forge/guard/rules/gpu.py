@@ -8,7 +8,13 @@ from typing import Any
 from infer_forge.guard.model import ALLOW, ASK, DENY, Cmd, Word
 from infer_forge.guard.rules import option
 
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "GPU_DEVICE_ORDINAL",
+)
 
 
 def nvidia_smi(cmd: Cmd, bench: Any) -> None:
@@ -23,7 +29,10 @@ def nvidia_smi(cmd: Cmd, bench: Any) -> None:
         if verb not in verbs:
             _deny(cmd, bench, verb, "is not a read-only subcommand")
             return
-        flags, values = {f for f in verbs[verb] if not f.endswith("=")}, {f[:-1] for f in verbs[verb] if f.endswith("=")}
+        flags, values = (
+            {f for f in verbs[verb] if not f.endswith("=")},
+            {f[:-1] for f in verbs[verb] if f.endswith("=")},
+        )
         i = 2
     clock: Word | None = None
     while i < len(argv):
@@ -40,7 +49,12 @@ def nvidia_smi(cmd: Cmd, bench: Any) -> None:
             i += 0 if eq else 1
         elif name in values:
             i += 0 if eq else 1
-        elif text in flags or (eq and name in flags) or re.fullmatch(r"-l=?\d+|-lms=?\d+|-i=?[\d,]+|-c=?\d+", text) and name[:2] in {f[:2] for f in values}:
+        elif (
+            text in flags
+            or (eq and name in flags)
+            or (re.fullmatch(r"-l=?\d+|-lms=?\d+|-i=?[\d,]+|-c=?\d+", text)
+            and name[:2] in {f[:2] for f in values})
+        ):
             pass
         elif name.startswith("--query-") and not argv[1].text[:1].isalpha():
             i += 0 if eq else 1
@@ -72,7 +86,9 @@ def _clock(cmd: Cmd, bench: Any) -> None:
     chosen = option(cmd, "-i", "--id")
     wanted = _indices(chosen.text) if chosen is not None and not chosen.dyn else None
     if claimed and wanted is not None and wanted <= claimed:
-        bench.hit(ASK, "gpu.clock_lock", "the clock lock outlives the run", cmd, targets=(chosen.text if chosen else "",))
+        bench.hit(
+            ASK, "gpu.clock_lock", "the clock lock outlives the run", cmd, targets=(chosen.text if chosen else "",)
+        )
     else:
         bench.hit(DENY, "gpu.setting", "the clock is locked on GPUs outside of this run's claim", cmd)
 
@@ -91,7 +107,9 @@ def amd_smi(cmd: Cmd, bench: Any) -> None:
     """amd-smi, rocm-smi and others: read-only verbs and `--show...` pass, everything else writes."""
     texts = cmd.words()[1:]
     if cmd.name.startswith("rocm"):
-        readers = re.compile(r"^(?:--show\w*|-[aicCftgpPMsSuvbdlhVT]+|--(?:json|csv|log|loglevel|help|version|alldevices|device|id|gpu|rawids|tempgraph|showtempgraph))(?:=.*)?$")
+        readers = re.compile(
+            r"^(?:--show\w*|-[aicCftgpPMsSuvbdlhVT]+|--(?:json|csv|log|loglevel|help|version|alldevices|device|id|gpu|rawids|tempgraph|showtempgraph))(?:=.*)?$"
+        )
         bad = next((t for t in texts if t.startswith("-") and not readers.match(t)), None)
         if bad:
             _deny(cmd, bench, bad, "writes a setting of the node")
@@ -119,8 +137,26 @@ def tools(cmd: Cmd, bench: Any) -> None:
     if cmd.name == "dcgmi":
         if verb in ("discovery", "dmon", "topo", "modules", "nvlink", "introspect", "test"):
             return
-        if verb in ("health", "stats", "config", "policy", "group", "fieldgroup", "profile") and any(t in ("-c", "--check", "-l", "--list", "--get", "-g", "-v", "-j", "--json", "-i") for t in texts) and not any(
-            t in ("--set", "-s", "--enforce", "--pause", "--resume", "-d", "-e", "--create", "--delete", "--add", "--remove") for t in texts
+        if (
+            verb in ("health", "stats", "config", "policy", "group", "fieldgroup", "profile")
+            and any(t in ("-c", "--check", "-l", "--list", "--get", "-g", "-v", "-j", "--json", "-i") for t in texts)
+            and not any(
+                t
+                in (
+                    "--set",
+                    "-s",
+                    "--enforce",
+                    "--pause",
+                    "--resume",
+                    "-d",
+                    "-e",
+                    "--create",
+                    "--delete",
+                    "--add",
+                    "--remove",
+                )
+                for t in texts
+            )
         ):
             return
         if verb == "diag":
@@ -128,7 +164,9 @@ def tools(cmd: Cmd, bench: Any) -> None:
             return
         _deny(cmd, bench, verb, "changes what the node's monitoring does")
         return
-    if cmd.name == "nvidia-settings" and all(t in ("-q", "--query", "-t", "--terse", "-d", "--describe") or not t.startswith("-") for t in texts):
+    if cmd.name == "nvidia-settings" and all(
+        t in ("-q", "--query", "-t", "--terse", "-d", "--describe") or not t.startswith("-") for t in texts
+    ):
         return
     if cmd.name == "nvidia-ctk" and verb in ("cdi", "info") and "generate" not in texts:
         return
@@ -147,9 +185,17 @@ def visible(cmd: Cmd, bench: Any) -> None:
         if word.text == "all":
             bench.hit(ASK, "gpu.claim", f"{name}=all reaches GPUs that this run has not claimed", cmd, targets=("all",))
             continue
-        wanted = _indices(word.text) if word.text.strip() not in ("", "-1", "void", "none", "NoDevFiles") else set[int]()
+        wanted = (
+            _indices(word.text) if word.text.strip() not in ("", "-1", "void", "none", "NoDevFiles") else set[int]()
+        )
         if wanted and not wanted <= claimed:
-            bench.hit(DENY, "gpu.claim", f"GPU {_list(wanted - claimed)} is not in this run's claim", cmd, targets=(word.text,))
+            bench.hit(
+                DENY,
+                "gpu.claim",
+                f"GPU {_list(wanted - claimed)} is not in this run's claim",
+                cmd,
+                targets=(word.text,),
+            )
 
 
 def _list(gpus: set[int]) -> str:
@@ -164,9 +210,17 @@ def requested(value: Word, cmd: Cmd, bench: Any) -> None:
     if match:
         wanted = _indices(match.group(1)) or set()
         if claimed is not None and not wanted <= claimed:
-            bench.hit(DENY, "gpu.claim", f"GPU {_list(wanted - claimed)} is not in this run's claim", cmd, targets=(text,))
+            bench.hit(
+                DENY, "gpu.claim", f"GPU {_list(wanted - claimed)} is not in this run's claim", cmd, targets=(text,)
+            )
     elif claimed is not None or bench.pol["require_claims"]:
-        bench.hit(ASK, "gpu.claim", f"--gpus {text or '(unknown)'} may reach GPUs that this run has not claimed", cmd, targets=(text,))
+        bench.hit(
+            ASK,
+            "gpu.claim",
+            f"--gpus {text or '(unknown)'} may reach GPUs that this run has not claimed",
+            cmd,
+            targets=(text,),
+        )
 
 
 def engine(cmd: Cmd, bench: Any) -> None:

@@ -10,7 +10,7 @@ from infer_forge.guard.model import ALLOW, ASK, DENY, Cmd, Word
 from infer_forge.guard.rules import flag, option, plain_targets
 
 _SELECTORS = frozenset(
-    "pgrep pidof ps nvidia-smi amd-smi rocm-smi lsof fuser ss netstat awk grep rg egrep top htop pstree w who docker nvidia-smi xargs nvitop gpustat jq".split()
+    ["pgrep", "pidof", "ps", "nvidia-smi", "amd-smi", "rocm-smi", "lsof", "fuser", "ss", "netstat", "awk", "grep", "rg", "egrep", "top", "htop", "pstree", "w", "who", "docker", "nvidia-smi", "xargs", "nvitop", "gpustat", "jq"]
 )
 
 
@@ -26,11 +26,26 @@ def _report(bench: Any, cmd: Cmd, state: str, what: str, target: str) -> None:
     if state == OWNED:
         return
     if state == STALE:
-        bench.hit(ASK, "process.kill", f"the proof for {what} is older than 60 s", cmd, safer="infer-forge guard status --refresh", targets=(target,))
+        bench.hit(
+            ASK,
+            "process.kill",
+            f"the proof for {what} is older than 60 s",
+            cmd,
+            safer="infer-forge guard status --refresh",
+            targets=(target,),
+        )
     elif state == ANCESTOR:
-        bench.hit(DENY, "process.ancestor", f"{what} is this session itself or one of its parents", cmd, targets=(target,))
+        bench.hit(
+            DENY, "process.ancestor", f"{what} is this session itself or one of its parents", cmd, targets=(target,)
+        )
     elif not bench.ctx.present:
-        bench.hit(DENY, "process.kill", f"no run is recorded here, so {what} is not proved to be its own", cmd, targets=(target,))
+        bench.hit(
+            DENY,
+            "process.kill",
+            f"no run is recorded here, so {what} is not proved to be its own",
+            cmd,
+            targets=(target,),
+        )
     else:
         bench.hit(DENY, "process.kill", f"{what} is not proved to be this run's", cmd, targets=(target,))
 
@@ -72,13 +87,21 @@ def _kill_target(word: Word, cmd: Cmd, bench: Any) -> None:
     if text.startswith("%") or (not text and word.names == ("!",)):
         return
     if word.names and not text and word.names[0] in ("$", "PPID", "BASHPID"):
-        bench.hit(DENY, "process.ancestor", "the shell that runs this and its parents may not be killed", cmd, targets=(f"${word.names[0]}",))
+        bench.hit(
+            DENY,
+            "process.ancestor",
+            "the shell that runs this and its parents may not be killed",
+            cmd,
+            targets=(f"${word.names[0]}",),
+        )
         return
     if word.dyn:
         _kill_unknown(word, cmd, bench)
         return
     if not bench.here(cmd):
-        bench.hit(DENY, "process.kill", "processes on another node are not proved to be this run's", cmd, targets=(text,))
+        bench.hit(
+            DENY, "process.kill", "processes on another node are not proved to be this run's", cmd, targets=(text,)
+        )
         return
     for piece in text.split():
         if re.fullmatch(r"\d+", piece):
@@ -86,7 +109,13 @@ def _kill_target(word: Word, cmd: Cmd, bench: Any) -> None:
             state = bench.ctx.pid(number) if number else ANCESTOR
             _report(bench, cmd, state, f"process {piece}" if number else "the caller's own process group", piece)
         elif re.fullmatch(r"-\d+", piece):
-            _report(bench, cmd, bench.ctx.pgid(int(piece[1:])), "every process" if piece == "-1" else f"process group {piece[1:]}", piece)
+            _report(
+                bench,
+                cmd,
+                bench.ctx.pgid(int(piece[1:])),
+                "every process" if piece == "-1" else f"process group {piece[1:]}",
+                piece,
+            )
         else:
             bench.hit(DENY, "process.by_name", f"{piece} selects processes by name", cmd, targets=(piece,))
 
@@ -101,14 +130,22 @@ def _kill_unknown(word: Word, cmd: Cmd, bench: Any) -> None:
     chain = {s.name for s in _leaves(word.sources)} | names
     if chain & _SELECTORS:
         what = next(iter(sorted(chain & _SELECTORS)))
-        bench.hit(DENY, "process.by_name", f"whatever {what} lists would be killed, whoever started it", cmd, targets=("(unknown)",))
+        bench.hit(
+            DENY,
+            "process.by_name",
+            f"whatever {what} lists would be killed, whoever started it",
+            cmd,
+            targets=("(unknown)",),
+        )
         return
     for source in word.sources:
         if source.name in ("cat", "head", "tail", "read") and len(source.argv) > 1:
             _pid_file(source, cmd, bench)
             return
     if not bench.ctx.present:
-        bench.hit(DENY, "process.kill", "the target is unknown and nothing is proved owned", cmd, targets=("(unknown)",))
+        bench.hit(
+            DENY, "process.kill", "the target is unknown and nothing is proved owned", cmd, targets=("(unknown)",)
+        )
     else:
         bench.hit(ASK, "process.kill", "the target is unknown before it runs", cmd, targets=("(unknown)",))
 
@@ -148,15 +185,31 @@ def _pid_file(source: Cmd, cmd: Cmd, bench: Any) -> None:
             for pid in content.split():
                 _report(bench, cmd, bench.ctx.pid(int(pid)), f"process {pid} of {word.text}", pid)
         elif owned:
-            bench.hit(ASK, "process.pid_file", f"{word.text} cannot be read here, so whose pid it holds is not proved", cmd, targets=(word.text,))
+            bench.hit(
+                ASK,
+                "process.pid_file",
+                f"{word.text} cannot be read here, so whose pid it holds is not proved",
+                cmd,
+                targets=(word.text,),
+            )
         else:
-            bench.hit(ASK, "process.pid_file", f"anyone may have written the pid in {word.text or 'that file'}", cmd, targets=(word.text,))
+            bench.hit(
+                ASK,
+                "process.pid_file",
+                f"anyone may have written the pid in {word.text or 'that file'}",
+                cmd,
+                targets=(word.text,),
+            )
 
 
 def _children_only(cmd: Cmd, bench: Any) -> str:
     """pkill and pgrep that select by parent, group or session only, all owned."""
     found = False
-    for names, check in ((("-P", "--parent"), bench.ctx.pid), (("-g", "--pgroup"), bench.ctx.pgid), (("-s", "--session"), bench.ctx.pid)):
+    for names, check in (
+        (("-P", "--parent"), bench.ctx.pid),
+        (("-g", "--pgroup"), bench.ctx.pgid),
+        (("-s", "--session"), bench.ctx.pid),
+    ):
         value = option(cmd, *names)
         if value is None:
             continue
@@ -170,7 +223,11 @@ def _children_only(cmd: Cmd, bench: Any) -> str:
 def by_name(cmd: Cmd, bench: Any) -> None:
     """pkill, killall and their kin: a name or a pattern is never proof of ownership."""
     texts = cmd.words()[1:]
-    if any(t in ("-l", "--list", "-V", "--version", "--help", "-0") for t in texts) and cmd.name in ("killall", "pkill", "skill"):
+    if any(t in ("-l", "--list", "-V", "--version", "--help", "-0") for t in texts) and cmd.name in (
+        "killall",
+        "pkill",
+        "skill",
+    ):
         return
     signal = option(cmd, "--signal", "-s") if cmd.name == "killall" else option(cmd, "--signal")
     if signal is not None and signal.text == "0":
@@ -185,7 +242,13 @@ def by_name(cmd: Cmd, bench: Any) -> None:
             _pid_file(cmd.inner([Word("cat"), file], "pkill"), cmd, bench)
             return
     target = next((t for t in texts if not t.startswith("-")), "(all)")
-    bench.hit(DENY, "process.by_name", f"{cmd.name} selects by name: it reaches every matching process of the node, whoever started it", cmd, targets=(target,))
+    bench.hit(
+        DENY,
+        "process.by_name",
+        f"{cmd.name} selects by name: it reaches every matching process of the node, whoever started it",
+        cmd,
+        targets=(target,),
+    )
 
 
 def fuser(cmd: Cmd, bench: Any) -> None:
@@ -202,7 +265,13 @@ def fuser(cmd: Cmd, bench: Any) -> None:
         if all(s == OWNED for s in states):
             return
         if all(s in (OWNED, STALE) for s in states):
-            bench.hit(ASK, "process.kill", "the proof for the port is older than 60 s", cmd, safer="infer-forge guard status --refresh")
+            bench.hit(
+                ASK,
+                "process.kill",
+                "the proof for the port is older than 60 s",
+                cmd,
+                safer="infer-forge guard status --refresh",
+            )
             return
     what = " ".join(w.text for w in targets) or "what it finds"
     bench.hit(DENY, "process.by_use", f"fuser -k kills whoever uses {what}", cmd, targets=(what,))
@@ -224,9 +293,20 @@ def multiplexer(cmd: Cmd, bench: Any) -> None:
         if "-a" in texts or (target is None and verb == "kill-session"):
             bench.hit(DENY, "process.session", "this ends sessions that it does not name", cmd)
         elif target is not None and run in target.text:
-            bench.hit(ASK, "process.session", "the session carries the run's name, which is no proof that the run made it", cmd, targets=(target.text,))
+            bench.hit(
+                ASK,
+                "process.session",
+                "the session carries the run's name, which is no proof that the run made it",
+                cmd,
+                targets=(target.text,),
+            )
         else:
-            bench.hit(DENY if verb == "kill-session" else ASK, "process.session", "the session is not proved to be this run's", cmd)
+            bench.hit(
+                DENY if verb == "kill-session" else ASK,
+                "process.session",
+                "the session is not proved to be this run's",
+                cmd,
+            )
 
 
 def cluster(cmd: Cmd, bench: Any) -> None:
@@ -241,8 +321,15 @@ def cluster(cmd: Cmd, bench: Any) -> None:
         bench.hit(DENY, "process.by_name", "this ends whole login sessions", cmd)
     elif cmd.name == "start-stop-daemon" and flag(cmd, "K", "--stop"):
         bench.hit(DENY, "process.by_name", "this stops processes by name or file", cmd)
-    elif (cmd.name == "pm2" and verb in ("kill", "delete", "stop", "restart")) or (cmd.name == "supervisorctl" and verb in ("stop", "restart", "shutdown", "reload")):
-        bench.hit(DENY if verb in ("kill", "shutdown") or "all" in texts else ASK, "process.session", "whose services these are is not proved", cmd)
+    elif (cmd.name == "pm2" and verb in ("kill", "delete", "stop", "restart")) or (
+        cmd.name == "supervisorctl" and verb in ("stop", "restart", "shutdown", "reload")
+    ):
+        bench.hit(
+            DENY if verb in ("kill", "shutdown") or "all" in texts else ASK,
+            "process.session",
+            "whose services these are is not proved",
+            cmd,
+        )
     elif cmd.name == "jupyter" and "stop" in texts:
         bench.hit(ASK, "process.session", "whose notebook server this is is not proved", cmd)
 
@@ -253,7 +340,11 @@ def attach(cmd: Cmd, bench: Any) -> None:
         return
     words = cmd.argv
     pids: list[Word] = []
-    value = option(cmd, "-p", "--pid", "--attach-pid", "-P") if cmd.name not in ("ionice", "perf") else option(cmd, "-p", "--pid")
+    value = (
+        option(cmd, "-p", "--pid", "--attach-pid", "-P")
+        if cmd.name not in ("ionice", "perf")
+        else option(cmd, "-p", "--pid")
+    )
     if cmd.name in ("taskset", "chrt"):
         pids = [w for w in words[-1:] if w.text.isdigit()] if flag(cmd, "p", "--pid") else []
     elif cmd.name == "renice":
@@ -264,7 +355,10 @@ def attach(cmd: Cmd, bench: Any) -> None:
         if option(cmd, "-n", "--priority") is None:
             pids = pids[1:]
     elif value is not None:
-        pids = [Word(t, value.dyn, sources=value.sources, names=value.names) for t in (value.text.split(",") if value.text else [""])]
+        pids = [
+            Word(t, value.dyn, sources=value.sources, names=value.names)
+            for t in (value.text.split(",") if value.text else [""])
+        ]
     elif cmd.name in ("gcore", "reptyr", "pystack", "memray"):
         pids = [w for w in plain_targets(cmd, "oa") if w.text.isdigit() or w.dyn]
     elif cmd.name in ("gdb", "cuda-gdb"):
@@ -276,13 +370,26 @@ def attach(cmd: Cmd, bench: Any) -> None:
                 pids.append(Word(match.group(1)))
     for word in pids:
         if word.dyn and not word.text:
-            bench.hit(DENY if not bench.ctx.present or word.sources else ASK, "process.attach", "which process this attaches to is unknown", cmd)
+            bench.hit(
+                DENY if not bench.ctx.present or word.sources else ASK,
+                "process.attach",
+                "which process this attaches to is unknown",
+                cmd,
+            )
             continue
         state = bench.ctx.pid(int(word.text)) if word.text.isdigit() and bench.here(cmd) else "foreign"
         if state == ANCESTOR:
-            bench.hit(DENY, "process.ancestor", f"process {word.text} is this session itself or one of its parents", cmd)
+            bench.hit(
+                DENY, "process.ancestor", f"process {word.text} is this session itself or one of its parents", cmd
+            )
         elif state != OWNED:
-            bench.hit(ASK if state == STALE else DENY, "process.attach", f"{cmd.name} would stop or change process {word.text}, which is not proved to be this run's", cmd, targets=(word.text,))
+            bench.hit(
+                ASK if state == STALE else DENY,
+                "process.attach",
+                f"{cmd.name} would stop or change process {word.text}, which is not proved to be this run's",
+                cmd,
+                targets=(word.text,),
+            )
 
 
 def machine(cmd: Cmd, bench: Any) -> None:

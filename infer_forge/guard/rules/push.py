@@ -55,8 +55,14 @@ def _config_changed(texts: list[str], cmd: Cmd, bench: Any) -> None:
     if match:
         bench.shell.notes.setdefault("remotes", {})[match.group(1)] = plain[1]
         if not _allowed_url(plain[1], bench):
-            bench.hit(ASK, "push.retarget", "this changes where a known remote points to", cmd, targets=(match.group(1),))
-    elif re.match(r"^url\..+\.(?:push)?insteadof$", key) or re.match(r"^(?:remote\.pushdefault|push\.default|branch\..+\.(?:pushremote|remote|merge))$", key) or re.match(r"^remote\..+\.push$", key):
+            bench.hit(
+                ASK, "push.retarget", "this changes where a known remote points to", cmd, targets=(match.group(1),)
+            )
+    elif (
+        re.match(r"^url\..+\.(?:push)?insteadof$", key)
+        or re.match(r"^(?:remote\.pushdefault|push\.default|branch\..+\.(?:pushremote|remote|merge))$", key)
+        or re.match(r"^remote\..+\.push$", key)
+    ):
         bench.shell.notes["retargeted"] = True
         bench.hit(ASK, "push.retarget", "this changes where pushes go", cmd, targets=(key,))
 
@@ -95,7 +101,13 @@ def _push(parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     force = force or any(f for _, f, _ in refs)
     _destination(remote, refs or None, parsed, cmd, bench, force=force)
     if bench.shell.notes.get("commits"):
-        bench.hit(ASK, "secrets.unscanned", "what this command line itself commits has not passed a secret scan", cmd, safer="commit, then infer-forge guard scan, then push")
+        bench.hit(
+            ASK,
+            "secrets.unscanned",
+            "what this command line itself commits has not passed a secret scan",
+            cmd,
+            safer="commit, then infer-forge guard scan, then push",
+        )
 
 
 def _spec(text: str, delete: bool) -> tuple[str, bool, bool]:
@@ -146,7 +158,12 @@ def _default_remote(parsed: gitcmd.Git, bench: Any) -> tuple[str, str | None]:
     def setting(name: str) -> str:
         return (settings.get(name) or [""])[-1]
 
-    remote = setting(f"branch.{branch}.pushremote") or setting("remote.pushdefault") or setting(f"branch.{branch}.remote") or "origin"
+    remote = (
+        setting(f"branch.{branch}.pushremote")
+        or setting("remote.pushdefault")
+        or setting(f"branch.{branch}.remote")
+        or "origin"
+    )
     if setting(f"remote.{remote}.push") or setting(f"remote.{remote}.mirror") == "true":
         return remote, None
     mode = setting("push.default") or "simple"
@@ -160,7 +177,9 @@ def _default_remote(parsed: gitcmd.Git, bench: Any) -> tuple[str, str | None]:
     return remote, None
 
 
-def _destination(remote: str, refs: list[tuple[str, bool, bool]] | None, parsed: gitcmd.Git, cmd: Cmd, bench: Any, *, force: bool) -> None:
+def _destination(
+    remote: str, refs: list[tuple[str, bool, bool]] | None, parsed: gitcmd.Git, cmd: Cmd, bench: Any, *, force: bool
+) -> None:
     ctx = bench.ctx
     if not bench.here(cmd):
         bench.hit(ASK, "push.target", "where a push on another node goes cannot be seen here", cmd)
@@ -172,7 +191,13 @@ def _destination(remote: str, refs: list[tuple[str, bool, bool]] | None, parsed:
         if branch is None:
             if remote and not _allowed(remote, parsed, cmd, bench):
                 return
-            bench.hit(ASK, "push.target", "where this pushes to depends on settings that cannot be read here", cmd, safer="git push REMOTE BRANCH")
+            bench.hit(
+                ASK,
+                "push.target",
+                "where this pushes to depends on settings that cannot be read here",
+                cmd,
+                safer="git push REMOTE BRANCH",
+            )
             return
         branches = [(branch, False, False)]
     else:
@@ -201,13 +226,21 @@ def _branch(name: str, forced: bool, gone: bool, cmd: Cmd, bench: Any) -> None:
     elif gone:
         bench.hit(ASK, "push.force", f"this deletes the branch {name} on the remote", cmd, targets=(name,))
     elif forced:
-        bench.hit(ASK, "push.force", f"this rewrites {name}, which recorded evidence may point to", cmd, targets=(name,))
+        bench.hit(
+            ASK, "push.force", f"this rewrites {name}, which recorded evidence may point to", cmd, targets=(name,)
+        )
 
 
 def _allowed(remote: str, parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> bool:
     urls = _urls(remote, parsed, bench)
     if urls is None:
-        bench.hit(ASK if remote in bench.ctx.push_allowed or not remote else DENY, "push.target", f"where the remote {remote or '(default)'} points to cannot be seen", cmd, targets=(remote,))
+        bench.hit(
+            ASK if remote in bench.ctx.push_allowed or not remote else DENY,
+            "push.target",
+            f"where the remote {remote or '(default)'} points to cannot be seen",
+            cmd,
+            targets=(remote,),
+        )
         return False
     wrong = [u for u in urls if not _allowed_url(u, bench)]
     if not wrong:
@@ -215,7 +248,13 @@ def _allowed(remote: str, parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> bool:
     if not bench.ctx.push_allowed and not bench.pol["push_allowed"] and not bench.ctx.present:
         bench.hit(ASK, "push.target", "no remote is recorded as allowed", cmd, targets=(remote,))
     else:
-        bench.hit(DENY, "push.remote", f"{remote or 'the remote'} goes to {gitcmd.canonical_url(wrong[0])}, which is not on the list of allowed repositories", cmd, targets=(remote,))
+        bench.hit(
+            DENY,
+            "push.remote",
+            f"{remote or 'the remote'} goes to {gitcmd.canonical_url(wrong[0])}, which is not on the list of allowed repositories",
+            cmd,
+            targets=(remote,),
+        )
     return False
 
 
@@ -227,17 +266,72 @@ def forge(cmd: Cmd, bench: Any) -> None:
         noun, verb = ("pr", "create") if noun == "pull-request" else ("pr", verb) if noun == "pr" else (noun, verb)
     if noun == "api":
         _api(cmd, bench)
-    elif (noun, verb) in (("pr", "merge"), ("mr", "merge"), ("repo", "delete"), ("repo", "archive"), ("release", "delete"), ("repo", "sync"), ("repo", "edit"), ("secret", "set"),
-                          ("secret", "delete"), ("variable", "set"), ("ruleset", "delete"), ("workflow", "disable"), ("cache", "delete"), ("repo", "rename"), ("ssh-key", "add"), ("gpg-key", "add")):
+    elif (noun, verb) in (
+        ("pr", "merge"),
+        ("mr", "merge"),
+        ("repo", "delete"),
+        ("repo", "archive"),
+        ("release", "delete"),
+        ("repo", "sync"),
+        ("repo", "edit"),
+        ("secret", "set"),
+        ("secret", "delete"),
+        ("variable", "set"),
+        ("ruleset", "delete"),
+        ("workflow", "disable"),
+        ("cache", "delete"),
+        ("repo", "rename"),
+        ("ssh-key", "add"),
+        ("gpg-key", "add"),
+    ):
         bench.hit(DENY, "push.forge", f"{cmd.name} {noun} {verb} changes a repository that others share", cmd)
-    elif verb in ("create", "comment", "edit", "close", "reopen", "ready", "review", "delete", "fork", "upload", "lock", "transfer", "run", "rerun", "cancel", "update", "note", "new", "for") and noun in (
-        "pr", "mr", "issue", "release", "repo", "gist", "workflow", "run", "label", "discussion", "incident", "snippet", "pulls", "issues"
+    elif verb in (
+        "create",
+        "comment",
+        "edit",
+        "close",
+        "reopen",
+        "ready",
+        "review",
+        "delete",
+        "fork",
+        "upload",
+        "lock",
+        "transfer",
+        "run",
+        "rerun",
+        "cancel",
+        "update",
+        "note",
+        "new",
+        "for",
+    ) and noun in (
+        "pr",
+        "mr",
+        "issue",
+        "release",
+        "repo",
+        "gist",
+        "workflow",
+        "run",
+        "label",
+        "discussion",
+        "incident",
+        "snippet",
+        "pulls",
+        "issues",
     ):
         bench.hit(ASK, "push.publish", f"{cmd.name} {noun} {verb} is seen by others: a person decides", cmd)
     elif noun in ("repo",) and verb == "set-default":
         bench.hit(ASK, "push.retarget", "this changes where pull requests go by default", cmd)
     elif cmd.name == "hub" and noun in ("push", "fork", "create", "delete", "sync"):
-        bench.hit(DENY if noun == "delete" else ASK, "push.publish", f"hub {noun} goes round the checks of git push", cmd, safer="git push REMOTE BRANCH")
+        bench.hit(
+            DENY if noun == "delete" else ASK,
+            "push.publish",
+            f"hub {noun} goes round the checks of git push",
+            cmd,
+            safer="git push REMOTE BRANCH",
+        )
 
 
 def _api(cmd: Cmd, bench: Any) -> None:

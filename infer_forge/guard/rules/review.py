@@ -12,7 +12,20 @@ from infer_forge.guard.rules import flag, option
 def family(model: str) -> str:
     """The maker's line of a model name: a newer version of the coder is still the coder."""
     name = model.lower().rsplit("/", 1)[-1]
-    for known in ("claude", "gpt", "codex", "gemini", "qwen", "deepseek", "glm", "kimi", "llama", "mistral", "grok", "minimax"):
+    for known in (
+        "claude",
+        "gpt",
+        "codex",
+        "gemini",
+        "qwen",
+        "deepseek",
+        "glm",
+        "kimi",
+        "llama",
+        "mistral",
+        "grok",
+        "minimax",
+    ):
         if known in name:
             return "gpt" if known == "codex" else known
     return re.split(r"[-_:@. ]", name, maxsplit=1)[0]
@@ -29,14 +42,24 @@ def review(cmd: Cmd, bench: Any) -> None:
     plain = [w for w in words if not w.startswith("-")]
     if cmd.name in ("gh", "glab") and plain[:2] in (["pr", "review"], ["mr", "approve"]):
         if "approve" in plain or flag(cmd, "a", "--approve"):
-            bench.hit(DENY, "review.self", "an agent does not approve: a reviewer of another model reports, a person approves", cmd)
+            bench.hit(
+                DENY,
+                "review.self",
+                "an agent does not approve: a reviewer of another model reports, a person approves",
+                cmd,
+            )
         return
     coder = bench.ctx.coder
     if cmd.name == "git" and "commit" in plain[:2]:
         for word in words:
             for match in re.finditer(r"(?im)^\s*(?:reviewed|approved|acked|tested)-by:\s*(.+)$", word):
                 if coder is None or family(match.group(1)) == family(coder):
-                    bench.hit(DENY if coder else ASK, "review.self", "a review trailer must name another model or a person, and come from them", cmd)
+                    bench.hit(
+                        DENY if coder else ASK,
+                        "review.self",
+                        "a review trailer must name another model or a person, and come from them",
+                        cmd,
+                    )
     elif cmd.name in ("codex", "claude"):
         wants_review = "review" in plain[:2] or any(re.search(r"^/?review\b|\badversarial review\b", w) for w in plain)
         if wants_review and coder:

@@ -16,25 +16,51 @@ def slurm(cmd: Cmd, bench: Any) -> None:
     if cmd.name in ("scancel", "bkill", "qdel", "condor_rm"):
         if any(t in ("--help", "--usage", "-V", "--version") for t in texts):
             return
-        selectors = {"scancel": ("uAnptwRq", ("--user", "--account", "--name", "--jobname", "--partition", "--state", "--nodelist", "--me", "--reservation", "--qos", "--wckey"))}
+        selectors = {
+            "scancel": (
+                "uAnptwRq",
+                (
+                    "--user",
+                    "--account",
+                    "--name",
+                    "--jobname",
+                    "--partition",
+                    "--state",
+                    "--nodelist",
+                    "--me",
+                    "--reservation",
+                    "--qos",
+                    "--wckey",
+                ),
+            )
+        }
         short, long = selectors.get(cmd.name, ("uJqm", ("--all", "-all")))
         if flag(cmd, short, *long) and not (cmd.name == "scancel" and flag(cmd, "", "--signal")):
             bench.hit(DENY, "schedulers.by_name", f"{cmd.name} selects jobs by user, name or state", cmd)
             return
         targets = plain_targets(cmd, "sMu", ("--signal", "--clusters", "--user", "--name"))
         for word in targets:
-            for piece in (word.text.split(",") if word.text else [""]):
+            for piece in word.text.split(",") if word.text else [""]:
                 _job(piece, word, cmd, bench)
     elif cmd.name == "scontrol":
         verb = next((t for t in texts if not t.startswith("-")), "").lower()
         if verb in ("show", "ping", "listpids", "hostnames", "hostlist", "getaddrs", "version", "help", "write", ""):
             return
         ids = [t.split("=", 1)[1] for t in texts if t.lower().startswith("jobid=")] or [t for t in texts if t.isdigit()]
-        if verb in ("hold", "release", "requeue", "suspend", "resume", "uhold", "top", "update") and ids and all(bench.ctx.job(i) == OWNED for i in ids):
+        if (
+            verb in ("hold", "release", "requeue", "suspend", "resume", "uhold", "top", "update")
+            and ids
+            and all(bench.ctx.job(i) == OWNED for i in ids)
+        ):
             if verb == "update" and any(re.match(r"(?i)(?:nodename|partition|reservation)=", t) for t in texts):
                 bench.hit(DENY, "schedulers.admin", "this changes nodes or partitions", cmd)
             return
-        bench.hit(DENY, "schedulers.admin", f"scontrol {verb} is an administrator's action or reaches a job that is not proved to be this run's", cmd)
+        bench.hit(
+            DENY,
+            "schedulers.admin",
+            f"scontrol {verb} is an administrator's action or reaches a job that is not proved to be this run's",
+            cmd,
+        )
     elif cmd.name == "sacctmgr":
         if not any(t in ("show", "list", "dump") for t in texts):
             bench.hit(DENY, "schedulers.admin", "sacctmgr changes the cluster's accounts", cmd)
@@ -45,18 +71,60 @@ def _job(piece: str, word: Word, cmd: Cmd, bench: Any) -> None:
         return
     if word.dyn or not re.match(r"^\d", piece):
         listed = any(s.name in ("squeue", "sacct", "awk", "grep", "bjobs", "qstat") for s in word.sources)
-        bench.hit(DENY if listed or piece or not bench.ctx.present else ASK, "schedulers.by_name", "which jobs this reaches is not proved", cmd, targets=(piece or "(unknown)",))
+        bench.hit(
+            DENY if listed or piece or not bench.ctx.present else ASK,
+            "schedulers.by_name",
+            "which jobs this reaches is not proved",
+            cmd,
+            targets=(piece or "(unknown)",),
+        )
         return
     state = bench.ctx.job(piece)
     if state == STALE:
-        bench.hit(ASK, "schedulers.stale", f"the proof for job {piece} is older than 60 s", cmd, safer=f"infer-forge guard own --job {piece}", targets=(piece,))
+        bench.hit(
+            ASK,
+            "schedulers.stale",
+            f"the proof for job {piece} is older than 60 s",
+            cmd,
+            safer=f"infer-forge guard own --job {piece}",
+            targets=(piece,),
+        )
     elif state != OWNED:
         bench.hit(DENY, "schedulers.foreign", f"job {piece} is not proved to be this run's", cmd, targets=(piece,))
 
 
-_KUBE_VALUES = ("-n", "--namespace", "--context", "--kubeconfig", "-o", "--output", "-l", "--selector", "-f", "--filename", "--cluster", "--user", "-c", "--container", "-s",
-                "--server", "--token", "--field-selector", "--grace-period", "--timeout", "-k", "--replicas", "-p", "--patch", "--type", "--as", "--cascade")
-_KUBE_READ = frozenset("get describe logs top explain api-resources api-versions version cluster-info diff wait config auth kustomize completion options plugin events".split())
+_KUBE_VALUES = (
+    "-n",
+    "--namespace",
+    "--context",
+    "--kubeconfig",
+    "-o",
+    "--output",
+    "-l",
+    "--selector",
+    "-f",
+    "--filename",
+    "--cluster",
+    "--user",
+    "-c",
+    "--container",
+    "-s",
+    "--server",
+    "--token",
+    "--field-selector",
+    "--grace-period",
+    "--timeout",
+    "-k",
+    "--replicas",
+    "-p",
+    "--patch",
+    "--type",
+    "--as",
+    "--cascade",
+)
+_KUBE_READ = frozenset(
+    ["get", "describe", "logs", "top", "explain", "api-resources", "api-versions", "version", "cluster-info", "diff", "wait", "config", "auth", "kustomize", "completion", "options", "plugin", "events"]
+)
 
 
 def kubectl(cmd: Cmd, bench: Any) -> None:
@@ -82,7 +150,9 @@ def kubectl(cmd: Cmd, bench: Any) -> None:
         if verb == "config" and second not in ("view", "get-contexts", "current-context", "get-clusters", "get-users"):
             bench.hit(ASK, "schedulers.kube", "this changes which cluster later commands reach", cmd)
         return
-    if flag(cmd, "", "--dry-run") and any(t in ("--dry-run=client", "--dry-run=server", "--dry-run") for t in cmd.words()):
+    if flag(cmd, "", "--dry-run") and any(
+        t in ("--dry-run=client", "--dry-run=server", "--dry-run") for t in cmd.words()
+    ):
         return
     if verb == "delete":
         _kube_delete(plain[1:], cmd, bench)
@@ -94,7 +164,13 @@ def kubectl(cmd: Cmd, bench: Any) -> None:
             return
         space = option(cmd, "-n", "--namespace")
         if bench.ctx.pod(space.text if space else None, name) != OWNED:
-            bench.hit(ASK if verb == "exec" and bench.ctx.present else DENY, "schedulers.kube", f"{name or 'the pod'} is not proved to be this run's", cmd, targets=(name,))
+            bench.hit(
+                ASK if verb == "exec" and bench.ctx.present else DENY,
+                "schedulers.kube",
+                f"{name or 'the pod'} is not proved to be this run's",
+                cmd,
+                targets=(name,),
+            )
     elif verb == "scale" and (option(cmd, "--replicas") or Word("")).text == "0":
         bench.hit(DENY, "schedulers.kube", "scaling to zero ends whatever runs there", cmd)
     else:
@@ -103,7 +179,10 @@ def kubectl(cmd: Cmd, bench: Any) -> None:
 
 def _kube_delete(plain: list[Word], cmd: Cmd, bench: Any) -> None:
     texts = cmd.words()
-    if any(t.startswith(("--all", "-A")) for t in texts) or option(cmd, "-l", "--selector", "--field-selector") is not None:
+    if (
+        any(t.startswith(("--all", "-A")) for t in texts)
+        or option(cmd, "-l", "--selector", "--field-selector") is not None
+    ):
         bench.hit(DENY, "schedulers.by_name", "deleting by label or all of a kind reaches what is not this run's", cmd)
         return
     space = option(cmd, "-n", "--namespace")
@@ -128,7 +207,13 @@ def _kube_delete(plain: list[Word], cmd: Cmd, bench: Any) -> None:
         if state == STALE:
             bench.hit(ASK, "schedulers.stale", f"the proof for {name} is older than 60 s", cmd, targets=(name,))
         elif state != OWNED:
-            bench.hit(DENY, "schedulers.foreign", f"{name or 'the object'} is not proved to be this run's", cmd, targets=(name,))
+            bench.hit(
+                DENY,
+                "schedulers.foreign",
+                f"{name or 'the object'} is not proved to be this run's",
+                cmd,
+                targets=(name,),
+            )
 
 
 _CLUSTER: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -163,6 +248,12 @@ def cluster(cmd: Cmd, bench: Any) -> None:
         names = texts[texts.index(verb) + 1 :]
         if names and not flag(cmd, "a", "--all") and all(bench.ctx.clusters.get(n) for n in names):
             return
-        bench.hit(DENY, "schedulers.foreign", f"{cmd.name} {verb} ends what is not proved to be this run's", cmd, targets=tuple(names[:1]))
+        bench.hit(
+            DENY,
+            "schedulers.foreign",
+            f"{cmd.name} {verb} ends what is not proved to be this run's",
+            cmd,
+            targets=tuple(names[:1]),
+        )
     elif verb in asked and "--dry-run" not in cmd.words():
         bench.hit(ASK, "schedulers.cluster", f"{cmd.name} {verb} changes shared infrastructure or costs money", cmd)

@@ -17,7 +17,12 @@ def text(command: str, bench: Any) -> None:
     if hits:
         from infer_forge.guard.model import Hit
 
-        made = Hit(DENY, "secrets.literal", f"the command text holds a secret ({hits[0].kind})", bench.pol["rules"].get("secrets.literal", {}).get("safer", ""))
+        made = Hit(
+            DENY,
+            "secrets.literal",
+            f"the command text holds a secret ({hits[0].kind})",
+            bench.pol["rules"].get("secrets.literal", {}).get("safer", ""),
+        )
         made.span = (len(command[: hits[0].start].encode()), len(command[: hits[0].end].encode()))
         bench.hits.append(made)
 
@@ -29,17 +34,60 @@ def _secret_names(words: list[Word]) -> list[str]:
 def argv(cmd: Cmd, bench: Any) -> None:
     """A secret variable expanded into the arguments of a program stands in ps for everybody on the node."""
     names = _secret_names(cmd.argv[1:])
-    if not names or cmd.name in ("export", "declare", "typeset", "local", "readonly", "test", "[", "[[", "read", "unset", "env", "set", ":", "true", "eval"):
+    if not names or cmd.name in (
+        "export",
+        "declare",
+        "typeset",
+        "local",
+        "readonly",
+        "test",
+        "[",
+        "[[",
+        "read",
+        "unset",
+        "env",
+        "set",
+        ":",
+        "true",
+        "eval",
+    ):
         return
     if cmd.name in ("echo", "printf") and not cmd.pipe_to and not any(r.op.startswith(">") for r in cmd.redirects):
         bench.hit(DENY, "secrets.show", f"this prints ${names[0]} into the transcript", cmd, targets=(names[0],))
     elif cmd.name in ("echo", "printf"):
-        sinks = {"docker", "podman", "gh", "hf", "huggingface-cli", "wc", "sha256sum", "md5sum", "cut", "grep", "npm", "kubectl", "vault", "git", "openssl"}
-        if cmd.pipe_to and cmd.pipe_to[0] in sinks and cmd.pipe_to[-1] in sinks - {"cut", "grep"} and not any(r.op.startswith(">") for r in cmd.redirects):
+        sinks = {
+            "docker",
+            "podman",
+            "gh",
+            "hf",
+            "huggingface-cli",
+            "wc",
+            "sha256sum",
+            "md5sum",
+            "cut",
+            "grep",
+            "npm",
+            "kubectl",
+            "vault",
+            "git",
+            "openssl",
+        }
+        if (
+            cmd.pipe_to
+            and cmd.pipe_to[0] in sinks
+            and cmd.pipe_to[-1] in sinks - {"cut", "grep"}
+            and not any(r.op.startswith(">") for r in cmd.redirects)
+        ):
             return
         bench.hit(DENY, "secrets.show", f"this writes ${names[0]} out", cmd, targets=(names[0],))
     else:
-        bench.hit(DENY, "secrets.argv", f"${names[0]} would stand in the arguments of {cmd.name}, which ps shows to everybody", cmd, targets=(names[0],))
+        bench.hit(
+            DENY,
+            "secrets.argv",
+            f"${names[0]} would stand in the arguments of {cmd.name}, which ps shows to everybody",
+            cmd,
+            targets=(names[0],),
+        )
 
 
 def show(cmd: Cmd, bench: Any) -> None:
@@ -70,7 +118,7 @@ def show(cmd: Cmd, bench: Any) -> None:
         return
     if name == "ps":
         bsd = words[0] if words and not words[0].startswith("-") else ""
-        if "e" in bsd and not bsd.startswith("--") or any(w in ("eww", "ewww", "e") for w in words[1:]):
+        if ("e" in bsd and not bsd.startswith("--")) or any(w in ("eww", "ewww", "e") for w in words[1:]):
             bench.hit(DENY, "secrets.environment", "this prints the environment of every process", cmd)
         return
     if name in ("history", "compgen", "echo", "printf"):
@@ -78,7 +126,9 @@ def show(cmd: Cmd, bench: Any) -> None:
     files(cmd, bench)
 
 
-_READERS = frozenset("cat less more head tail bat xxd base64 strings od grep rg awk sed cut tac nl vim vi nano hexdump sort diff cp scp rsync tar zip".split())
+_READERS = frozenset(
+    ["cat", "less", "more", "head", "tail", "bat", "xxd", "base64", "strings", "od", "grep", "rg", "awk", "sed", "cut", "tac", "nl", "vim", "vi", "nano", "hexdump", "sort", "diff", "cp", "scp", "rsync", "tar", "zip"]
+)
 _QUIET = ("-q", "--quiet", "--silent", "-c", "--count", "-l", "--files-with-matches", "-L")
 
 
@@ -86,7 +136,17 @@ def files(cmd: Cmd, bench: Any) -> None:
     """Reading or copying files that hold credentials."""
     if cmd.name not in _READERS or (cmd.name in ("grep", "rg") and any(w in _QUIET for w in cmd.words()[1:])):
         return
-    values = {"grep": "efmABC", "rg": "efmABCgt", "head": "nc", "tail": "nc", "awk": "fFv", "sed": "ef", "cut": "dfcb", "sort": "kto", "diff": ""}.get(cmd.name, "")
+    values = {
+        "grep": "efmABC",
+        "rg": "efmABCgt",
+        "head": "nc",
+        "tail": "nc",
+        "awk": "fFv",
+        "sed": "ef",
+        "cut": "dfcb",
+        "sort": "kto",
+        "diff": "",
+    }.get(cmd.name, "")
     targets = plain_targets(cmd, values)
     if cmd.name in ("grep", "rg", "awk", "sed") and targets and option(cmd, "-e", "-f") is None:
         targets = targets[1:]
@@ -128,14 +188,31 @@ def _docker(cmd: Cmd, words: list[str], bench: Any) -> None:
         form = option(cmd, "-f", "--format")
         if form is not None and re.search(r"\.Env\b|json \.Config\b|json \.\}|json \.$", form.text):
             bench.hit(DENY, "secrets.environment", "this prints the container's environment, secrets included", cmd)
-        elif form is None and "image" not in plain[:1] and not any(p in ("jq", "grep", "head", "wc") for p in cmd.pipe_to[:1]):
-            bench.hit(ASK, "secrets.environment", "the whole answer holds the container's environment, secrets included", cmd, safer="docker inspect --format '{{.State.Status}}' NAME")
+        elif (
+            form is None
+            and "image" not in plain[:1]
+            and not any(p in ("jq", "grep", "head", "wc") for p in cmd.pipe_to[:1])
+        ):
+            bench.hit(
+                ASK,
+                "secrets.environment",
+                "the whole answer holds the container's environment, secrets included",
+                cmd,
+                safer="docker inspect --format '{{.State.Status}}' NAME",
+            )
 
 
 def _by_value(word: Word, cmd: Cmd, bench: Any) -> None:
     name, eq, value = word.text.partition("=")
     if eq and redact.is_secret_name(name) and (value or word.dyn):
-        bench.hit(DENY, "secrets.argv", f"{name} is passed by value, which ps and docker inspect show", cmd, safer=f"-e {name}", targets=(name,))
+        bench.hit(
+            DENY,
+            "secrets.argv",
+            f"{name} is passed by value, which ps and docker inspect show",
+            cmd,
+            safer=f"-e {name}",
+            targets=(name,),
+        )
 
 
 def _git(cmd: Cmd, words: list[str], bench: Any) -> None:
@@ -143,14 +220,34 @@ def _git(cmd: Cmd, words: list[str], bench: Any) -> None:
 
     parsed = gitcmd.Git(cmd)
     args = parsed.texts()
-    if parsed.verb == "config" and any("credential" in a.lower() and "helper" in a.lower() for a in args) and any(a.startswith("store") for a in args):
-        bench.hit(DENY, "secrets.store", "credential.helper store keeps passwords in clear text", cmd, safer="git config credential.helper cache")
-    elif parsed.verb == "credential" and args[:1] == ["fill"] or (parsed.verb == "credential-store"):
+    if (
+        parsed.verb == "config"
+        and any("credential" in a.lower() and "helper" in a.lower() for a in args)
+        and any(a.startswith("store") for a in args)
+    ):
+        bench.hit(
+            DENY,
+            "secrets.store",
+            "credential.helper store keeps passwords in clear text",
+            cmd,
+            safer="git config credential.helper cache",
+        )
+    elif (parsed.verb == "credential" and args[:1] == ["fill"]) or (parsed.verb == "credential-store"):
         bench.hit(DENY, "secrets.show", "this prints stored credentials", cmd)
     elif parsed.verb == "add":
         for word in parsed.args:
-            if not word.text.startswith("-") and matches(word.text, bench.pol["secret_files"]) and not matches(word.text, bench.pol["secret_files_not"]):
-                bench.hit(DENY, "secrets.commit", f"{word.text} holds credentials and may not be committed", cmd, targets=(word.text,))
+            if (
+                not word.text.startswith("-")
+                and matches(word.text, bench.pol["secret_files"])
+                and not matches(word.text, bench.pol["secret_files_not"])
+            ):
+                bench.hit(
+                    DENY,
+                    "secrets.commit",
+                    f"{word.text} holds credentials and may not be committed",
+                    cmd,
+                    targets=(word.text,),
+                )
 
 
 def _gh(cmd: Cmd, words: list[str], bench: Any) -> None:
@@ -174,27 +271,47 @@ def _cloud(cmd: Cmd, words: list[str], bench: Any) -> None:
         "wandb": r"^$",
         "ngc": r"^config (?:current|get)",
     }.get(cmd.name, r"^$")
-    if plain and re.search(printing, joined) and not (cmd.name == "aws" and "get-login-password" in joined and cmd.pipe_to):
+    if (
+        plain
+        and re.search(printing, joined)
+        and not (cmd.name == "aws" and "get-login-password" in joined and cmd.pipe_to)
+    ):
         bench.hit(DENY, "secrets.show", f"{cmd.name} {joined.split(' --')[0]} prints a secret into the transcript", cmd)
     if cmd.name == "gpg" and any("export-secret" in w for w in words):
         bench.hit(DENY, "secrets.show", "this prints a private key", cmd)
     if cmd.name == "wandb" and plain[:1] == ["login"] and len(plain) > 1:
-        bench.hit(DENY, "secrets.argv", "the key in the arguments is seen in ps", cmd, safer="WANDB_API_KEY in the environment")
+        bench.hit(
+            DENY,
+            "secrets.argv",
+            "the key in the arguments is seen in ps",
+            cmd,
+            safer="WANDB_API_KEY in the environment",
+        )
 
 
 def _hf(cmd: Cmd, words: list[str], bench: Any) -> None:
     token = option(cmd, "--token")
     if token is not None and (token.text or token.dyn):
-        bench.hit(DENY, "secrets.argv", "a token in the arguments is seen in ps", cmd, safer="HF_TOKEN in the environment")
+        bench.hit(
+            DENY, "secrets.argv", "a token in the arguments is seen in ps", cmd, safer="HF_TOKEN in the environment"
+        )
 
 
 def _kubectl(cmd: Cmd, words: list[str], bench: Any) -> None:
     plain = [w for w in words if not w.startswith("-")]
     form = option(cmd, "-o", "--output")
-    if plain[:1] == ["get"] and len(plain) > 1 and re.match(r"^secrets?(?:/|$|,)", plain[1]) and form is not None and form.text not in ("name", "wide"):
+    if (
+        plain[:1] == ["get"]
+        and len(plain) > 1
+        and re.match(r"^secrets?(?:/|$|,)", plain[1])
+        and form is not None
+        and form.text not in ("name", "wide")
+    ):
         bench.hit(DENY, "secrets.show", "this prints the values of secrets", cmd)
     if plain[:2] == ["create", "secret"] and any(w.startswith("--from-literal") for w in words):
-        bench.hit(DENY, "secrets.argv", "a secret in the arguments is seen in ps", cmd, safer="--from-file or --from-env-file")
+        bench.hit(
+            DENY, "secrets.argv", "a secret in the arguments is seen in ps", cmd, safer="--from-file or --from-env-file"
+        )
     if plain[:2] == ["config", "view"] and "--raw" in words:
         bench.hit(DENY, "secrets.show", "--raw prints keys and tokens", cmd)
 

@@ -34,22 +34,38 @@ def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> N
         bench.hit(DENY, "guard.grant", "a person compiles a changed policy at a terminal", cmd)
     elif plain[:1] == ["uninstall"]:
         bench.hit(DENY, "guard.self", "uninstalling takes the hook out", cmd)
-    changed = [n for n in cmd.env if n in ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_NODE") or n.startswith("INFER_FORGE_GUARD")]
+    changed = [
+        n
+        for n in cmd.env
+        if n in ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_NODE") or n.startswith("INFER_FORGE_GUARD")
+    ]
     if changed and plain[:1] == ["guard"] and plain[1:2] not in (["check"], ["explain"], ["scan"]):
         bench.hit(ASK, "guard.self", f"{changed[0]} moves what the guard knows", cmd)
 
 
 def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
-    risky = ("--dangerously-skip-permissions", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox", "--yolo", "--bare", "--settings", "--setting-sources",
-             "--allow-dangerously-skip-permissions")
+    risky = (
+        "--dangerously-skip-permissions",
+        "--dangerously-bypass-hook-trust",
+        "--dangerously-bypass-approvals-and-sandbox",
+        "--yolo",
+        "--bare",
+        "--settings",
+        "--setting-sources",
+        "--allow-dangerously-skip-permissions",
+    )
     for word in words:
         if word.split("=", 1)[0] in risky:
-            bench.hit(DENY, "guard.self", f"{word.split('=', 1)[0]} starts a client round its hooks or permissions", cmd)
+            bench.hit(
+                DENY, "guard.self", f"{word.split('=', 1)[0]} starts a client round its hooks or permissions", cmd
+            )
             return
     joined = " ".join(words)
     if re.search(r"(?:-c|--config)[ =]\S*hooks", joined) or re.search(r"disableAllHooks", joined):
         bench.hit(DENY, "guard.self", "this starts a client without its hooks", cmd)
     if any(n in ("CLAUDE_CONFIG_DIR", "CODEX_HOME") for n in cmd.env):
         bench.hit(DENY, "guard.self", "another configuration folder starts a client without this hook", cmd)
-    elif re.search(r"^(?:plugin|mcp) (?:remove|uninstall|disable)\b", " ".join(w for w in words if not w.startswith("-"))):
+    elif re.search(
+        r"^(?:plugin|mcp) (?:remove|uninstall|disable)\b", " ".join(w for w in words if not w.startswith("-"))
+    ):
         bench.hit(ASK, "guard.self", "this may take the guard's hook or server out of the client", cmd)

@@ -27,31 +27,54 @@ def _short(words: list[str], letters: str) -> bool:
 
 def _hooks(parsed: gitcmd.Git, words: list[str], cmd: Cmd, bench: Any) -> None:
     verb = parsed.verb
-    short_n = verb == "commit" and any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", w) and not re.match(r"-[a-zA-Z]*[mFCctS]", w) for w in words)
-    if (verb in ("commit", "push", "merge", "rebase", "am", "cherry-pick", "revert") and "--no-verify" in words) or short_n:
+    short_n = verb == "commit" and any(
+        re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", w) and not re.match(r"-[a-zA-Z]*[mFCctS]", w) for w in words
+    )
+    if (
+        verb in ("commit", "push", "merge", "rebase", "am", "cherry-pick", "revert") and "--no-verify" in words
+    ) or short_n:
         bench.hit(DENY, "traceable.hooks", "--no-verify goes round the checks that commits and pushes pass", cmd)
     for key in parsed.config:
         if key == "core.hookspath":
             bench.hit(DENY, "traceable.hooks", "another hooks folder goes round the checks that commits pass", cmd)
-    if verb == "config" and len(words) > 1 and any(w.lower() == "core.hookspath" for w in words) and not any(w in ("--get", "get", "--unset") for w in words):
+    if (
+        verb == "config"
+        and len(words) > 1
+        and any(w.lower() == "core.hookspath" for w in words)
+        and not any(w in ("--get", "get", "--unset") for w in words)
+    ):
         bench.hit(DENY, "traceable.hooks", "another hooks folder goes round the checks that commits pass", cmd)
     for name in ("HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "PRE_COMMIT_ALLOW_NO_CONFIG", "LEFTHOOK"):
         value = cmd.env.get(name)
-        if value is not None and verb in ("commit", "push", "merge") and not (name in ("HUSKY", "LEFTHOOK") and value.text not in ("0", "false")):
+        if (
+            value is not None
+            and verb in ("commit", "push", "merge")
+            and not (name in ("HUSKY", "LEFTHOOK") and value.text not in ("0", "false"))
+        ):
             bench.hit(DENY, "traceable.hooks", f"{name} switches checks off that commits pass", cmd)
 
 
 def _reset(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if any(w in ("--hard", "--merge", "--keep") for w in words) and "--keep" not in words:
         bench.hit(DENY, "traceable.discard", "reset --hard throws uncommitted work away", cmd)
-    elif any(re.search(r"[~^]|^[0-9a-f]{7,40}$", w) for w in words) and "--" not in words and not any(w in ("--soft", "--mixed", "--keep") for w in words):
+    elif (
+        any(re.search(r"[~^]|^[0-9a-f]{7,40}$", w) for w in words)
+        and "--" not in words
+        and not any(w in ("--soft", "--mixed", "--keep") for w in words)
+    ):
         return
 
 
 def _clean(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if _short(words, "n") or "--dry-run" in words or not (_short(words, "f") or "--force" in words):
         return
-    bench.hit(DENY, "traceable.discard", "clean -f deletes files that are in no commit", cmd, safer="git clean -n, then remove by name what the run made")
+    bench.hit(
+        DENY,
+        "traceable.discard",
+        "clean -f deletes files that are in no commit",
+        cmd,
+        safer="git clean -n, then remove by name what the run made",
+    )
 
 
 def _checkout(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
@@ -61,16 +84,41 @@ def _checkout(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> Non
     elif _short(words, "bB") or "--orphan" in words:
         if _short(words, "B"):
             bench.hit(ASK, "traceable.branch", "-B moves an existing branch", cmd)
-    elif "--" in words or "." in plain or "--ours" in words or "--theirs" in words or (parsed.verb == "checkout" and len(plain) > 1) or any(w.startswith("--pathspec-from-file") for w in words):
-        bench.hit(DENY, "traceable.discard", "checking paths out throws their uncommitted changes away", cmd, safer="git stash push -- PATH")
-    elif parsed.verb == "checkout" and len(plain) == 1 and re.search(r"\.(?:py|cu|cuh|cc?|cpp|h|hpp|md|txt|ya?ml|json|toml|sh|rs|go|js|ts)$", plain[0]):
-        bench.hit(DENY, "traceable.discard", "checking a path out throws its uncommitted changes away", cmd, safer="git stash push -- PATH")
+    elif (
+        "--" in words
+        or "." in plain
+        or "--ours" in words
+        or "--theirs" in words
+        or (parsed.verb == "checkout" and len(plain) > 1)
+        or any(w.startswith("--pathspec-from-file") for w in words)
+    ):
+        bench.hit(
+            DENY,
+            "traceable.discard",
+            "checking paths out throws their uncommitted changes away",
+            cmd,
+            safer="git stash push -- PATH",
+        )
+    elif (
+        parsed.verb == "checkout"
+        and len(plain) == 1
+        and re.search(r"\.(?:py|cu|cuh|cc?|cpp|h|hpp|md|txt|ya?ml|json|toml|sh|rs|go|js|ts)$", plain[0])
+    ):
+        bench.hit(
+            DENY,
+            "traceable.discard",
+            "checking a path out throws its uncommitted changes away",
+            cmd,
+            safer="git stash push -- PATH",
+        )
 
 
 def _restore(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     staged = "--staged" in words or _short(words, "S")
     if not staged or "--worktree" in words or _short(words, "W"):
-        bench.hit(DENY, "traceable.discard", "restore throws uncommitted changes away", cmd, safer="git stash push -- PATH")
+        bench.hit(
+            DENY, "traceable.discard", "restore throws uncommitted changes away", cmd, safer="git stash push -- PATH"
+        )
 
 
 def _stash(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
@@ -86,7 +134,9 @@ def _branch(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if (deleting or forced) and any(fnmatchcase(p, pattern) for p in plain[:1] for pattern in protected):
         bench.hit(DENY, "traceable.branch", f"{plain[0]} is a protected branch", cmd, targets=tuple(plain[:1]))
     elif forced:
-        bench.hit(ASK, "traceable.branch", "commits that only this branch holds would be lost", cmd, targets=tuple(plain[:1]))
+        bench.hit(
+            ASK, "traceable.branch", "commits that only this branch holds would be lost", cmd, targets=tuple(plain[:1])
+        )
 
 
 def _rewrite(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
@@ -105,11 +155,20 @@ def _rebase(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
 
 
 def _refs(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
-    if parsed.verb == "symbolic-ref" and len([w for w in words if not w.startswith("-")]) < 2 and not _short(words, "d"):
+    if (
+        parsed.verb == "symbolic-ref"
+        and len([w for w in words if not w.startswith("-")]) < 2
+        and not _short(words, "d")
+    ):
         return
     if parsed.verb == "replace" and (not words or words[0] in ("-l", "--list")):
         return
-    bench.hit(DENY if _short(words, "d") or "--stdin" in words else ASK, "traceable.history", f"git {parsed.verb} moves references by hand", cmd)
+    bench.hit(
+        DENY if _short(words, "d") or "--stdin" in words else ASK,
+        "traceable.history",
+        f"git {parsed.verb} moves references by hand",
+        cmd,
+    )
 
 
 def _reflog(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
@@ -130,7 +189,9 @@ def _worktree(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> Non
 
 def _rm(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if "--cached" not in words and (_short(words, "f") or "--force" in words):
-        bench.hit(ASK, "traceable.discard", "rm -f drops uncommitted changes of the files", cmd, safer="git rm --cached")
+        bench.hit(
+            ASK, "traceable.discard", "rm -f drops uncommitted changes of the files", cmd, safer="git rm --cached"
+        )
 
 
 def _submodule(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
@@ -141,7 +202,11 @@ def _submodule(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> No
 
 
 def _pull(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
-    if any(re.match(r"^\+", w) for w in words) and parsed.verb == "fetch" and any(":" in w and not w.endswith(":") and "refs/remotes" not in w for w in words):
+    if (
+        any(re.match(r"^\+", w) for w in words)
+        and parsed.verb == "fetch"
+        and any(":" in w and not w.endswith(":") and "refs/remotes" not in w for w in words)
+    ):
         bench.hit(ASK, "traceable.branch", "a forced fetch may move a local branch", cmd)
 
 

@@ -49,7 +49,9 @@ def candidates(word: Word, cmd: Cmd, bench: Any, *, follow: bool) -> list[str] |
             if follow or text.endswith(("/", "/.")):
                 out.append(os.path.realpath(path))
             else:
-                head, tail = os.path.split(os.path.normpath(path) if ".." not in path.split("/") else os.path.realpath(path))
+                head, tail = os.path.split(
+                    os.path.normpath(path) if ".." not in path.split("/") else os.path.realpath(path)
+                )
                 out.append(os.path.join(os.path.realpath(head), tail))
         except (OSError, ValueError):
             return None
@@ -81,11 +83,30 @@ def fixed_part(path: str) -> str:
 
 
 def guarded(path: str, bench: Any, *, tree: bool = False) -> bool:
-    """Whether a path is one of the guard's own or a locked file (with `tree`: or holds one)."""
+    """Whether a path is one of the guard's own or a locked file (with `tree`: or holds one); patterns are matched."""
+    if any(c in path for c in "*?["):
+        return _pattern_guarded(path, bench)
     for root in bench.pol["self_paths"] + bench.ctx.protected_paths:
-        if path == root or path.startswith(f"{root.rstrip('/')}/") or (tree and root.startswith(f"{path.rstrip('/')}/")):
+        if (
+            path == root
+            or path.startswith(f"{root.rstrip('/')}/")
+            or (tree and root.startswith(f"{path.rstrip('/')}/"))
+        ):
             return True
     return matches(path, bench.pol["self_patterns"])
+
+
+def _pattern_guarded(pattern: str, bench: Any) -> bool:
+    from fnmatch import fnmatchcase
+
+    depth = pattern.rstrip("/").count("/")
+    for root in bench.pol["self_paths"] + bench.ctx.protected_paths:
+        pieces = root.split("/")
+        if fnmatchcase("/".join(pieces[: depth + 1]), pattern.rstrip("/")) or fnmatchcase(
+            root, f"{pattern.rstrip('/')}/*"
+        ):
+            return True
+    return matches(fixed_part(pattern), bench.pol["self_patterns"])
 
 
 def _unseen(cmd: Cmd, bench: Any, path: str) -> Answer | None:
@@ -118,7 +139,13 @@ def delete(word: Word, cmd: Cmd, bench: Any, *, recursive: bool) -> Answer:
         return DENY, "files.shared", f"${next(n for n in word.names if n in pol['shared_variables'])} is a shared cache"
     if word.dyn and not word.text.strip("/"):
         if word.text.startswith("/") or not ctx.present:
-            return DENY, "files.delete", "the target is unknown and may be /" if word.text else "the target is unknown and nothing is proved owned"
+            return (
+                DENY,
+                "files.delete",
+                "the target is unknown and may be /"
+                if word.text
+                else "the target is unknown and nothing is proved owned",
+            )
         return _by_source(word, cmd, bench)
     paths = candidates(word, cmd, bench, follow=False)
     if paths is None:
@@ -137,8 +164,8 @@ def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) ->
     if unseen:
         return unseen
     base = fixed_part(path) if word.glob else path
-    if guarded(base, bench, tree=recursive or word.glob):
-        return DENY, "guard.self", f"{base} belongs to the guard or to a locked record"
+    if guarded(path, bench, tree=recursive or (word.glob and not any(c in path for c in "*?["))):
+        return DENY, "guard.self", f"{path} holds what belongs to the guard, or a locked record"
     if ctx.owns_path(base) and ".." not in base.split("/"):
         if word.dyn:
             return ASK, "files.delete", f"a part of {word.text} is unknown"
@@ -149,7 +176,12 @@ def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) ->
         return DENY, "files.shared", f"{path} is a shared model or cache folder"
     if matches(path, pol["user_caches"]):
         return ASK, "files.user_cache", f"{path} is a compile cache that other runs of this user may be using"
-    if ctx.run_id and len(ctx.run_id) >= 4 and ctx.run_id in os.path.basename(path) and re.match(r"^/(?:tmp|var/tmp|dev/shm)/", path):
+    if (
+        ctx.run_id
+        and len(ctx.run_id) >= 4
+        and ctx.run_id in os.path.basename(path)
+        and re.match(r"^/(?:tmp|var/tmp|dev/shm)/", path)
+    ):
         return ASK, "files.by_name", f"{path} carries the run's name, which is no proof that the run made it"
     if not ctx.present:
         return DENY, "files.delete", "no run is recorded here, so nothing is proved to be its own"
@@ -167,9 +199,11 @@ def _by_source(word: Word, cmd: Cmd, bench: Any) -> Answer:
                 if answer[0] != ALLOW:
                     return answer
             continue
-        if source.name in ("ls", "git", "grep", "rg", "sort", "head", "tail", "uniq", "xargs") and all(
-            c and bench.ctx.owns_path(os.path.realpath(c)) for c in cmd.cwds
-        ) and not any(w.text.startswith(("/", "~", "..")) for w in source.argv[1:]):
+        if (
+            source.name in ("ls", "git", "grep", "rg", "sort", "head", "tail", "uniq", "xargs")
+            and all(c and bench.ctx.owns_path(os.path.realpath(c)) for c in cmd.cwds)
+            and not any(w.text.startswith(("/", "~", "..")) for w in source.argv[1:])
+        ):
             continue
         return ASK, "files.delete", f"what {source.name or 'the command'} prints decides what is deleted"
     if word.sources:
@@ -212,7 +246,9 @@ def _write_one(path: str, cmd: Cmd, bench: Any, truncating: bool) -> Answer:
             return ALLOW, "", ""
     if guarded(path, bench):
         return DENY, "guard.self", f"{path} belongs to the guard or to a locked record"
-    if path.startswith(("/proc/", "/sys/")) and not re.match(r"^/proc/(?:self|thread-self|\d+)/(?:fd/\d+|oom_score_adj|comm)$", path):
+    if path.startswith(("/proc/", "/sys/")) and not re.match(
+        r"^/proc/(?:self|thread-self|\d+)/(?:fd/\d+|oom_score_adj|comm)$", path
+    ):
         return DENY, "env.kernel", f"{path} is a setting of the whole node"
     if path.startswith("/dev/") and not path.startswith("/dev/shm/"):
         return DENY, "files.device", f"{path} is a device"
@@ -234,7 +270,12 @@ def _write_one(path: str, cmd: Cmd, bench: Any, truncating: bool) -> Answer:
 def _write_elsewhere(path: str, ctx: Any, truncating: bool) -> Answer:
     from infer_forge.base.ownership import within
 
-    if ctx.cwd and ctx.cwd != "/" and within(path, os.path.realpath(ctx.cwd)) and os.path.realpath(ctx.cwd) != os.path.realpath(ctx.home):
+    if (
+        ctx.cwd
+        and ctx.cwd != "/"
+        and within(path, os.path.realpath(ctx.cwd))
+        and os.path.realpath(ctx.cwd) != os.path.realpath(ctx.home)
+    ):
         return ALLOW, "", ""
     try:
         status = os.stat(path)

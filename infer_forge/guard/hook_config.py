@@ -1,0 +1,138 @@
+"""What `install` writes into the clients' hook settings, and the canary that `doctor` sends through the installed hook."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+from infer_forge.base.errors import MissingPart, UsageFault
+
+CLIENTS = ("claude", "codex")
+TIMEOUT_S = 15
+"""Time that the client gives the hook; the hook's own watchdog (5 s) and `timeout` (10 s) come first."""
+INNER_TIMEOUT_S = 10
+MATCHER = "Bash|Edit|Write|MultiEdit|NotebookEdit|Read|Monitor|PowerShell|apply_patch|shell|exec_command|mcp__.*"
+SCRIPT = "infer-forge-guard"
+
+
+def executable() -> str:
+    """Absolute path of the hook's executable: beside the running Python, else on PATH.
+
+    Raises:
+        MissingPart: it is not installed.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), SCRIPT)
+    found = beside if os.access(beside, os.X_OK) else shutil.which(SCRIPT)
+    if not found:
+        raise MissingPart(f"{SCRIPT} is not installed", next_step="pip install infer-forge")
+    return os.path.abspath(found)
+
+
+def hook_command(client: str, path: str | None = None) -> str:
+    """The command line of the hook: whatever fails (not found, killed, timed out) becomes exit 2, which blocks in both clients.
+
+    Raises:
+        UsageFault: the client is unknown.
+    """
+    if client not in CLIENTS:
+        raise UsageFault(f"no such client: {client}", next_step=f"use one of {', '.join(CLIENTS)}")
+    limit = f"{shutil.which('timeout')} -k 1 {INNER_TIMEOUT_S} " if shutil.which("timeout") else ""
+    return f"{limit}{shlex.quote(path or executable())} --client {client} || exit 2"
+
+
+def hook_entries(client: str, path: str | None = None) -> dict[str, Any]:
+    """The `hooks` object for Claude Code's settings.json or Codex's hooks.json (one shape serves both).
+
+    `onFailure: block` is for Claude Code 2.1.295 and later; Codex ignores it.
+    """
+    hook: dict[str, Any] = {"type": "command", "command": hook_command(client, path), "timeout": TIMEOUT_S}
+    if client == "claude":
+        hook["onFailure"] = "block"
+    return {"hooks": {"PreToolUse": [{"matcher": MATCHER, "hooks": [hook]}]}}
+
+
+def is_ours(entry: Any) -> bool:
+    """Whether a PreToolUse entry of a settings file is the guard's, so that install replaces it and uninstall removes it."""
+    return isinstance(entry, dict) and SCRIPT in json.dumps(entry)
+
+
+def payload(client: str, command: str, cwd: str, **more: Any) -> dict[str, Any]:
+    """A hook input as the client writes it."""
+    made: dict[str, Any] = {
+        "session_id": "canary",
+        "transcript_path": "",
+        "cwd": cwd,
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": command},
+        "tool_use_id": "canary",
+        "permission_mode": "default",
+    }
+    if client == "codex":
+        made |= {"turn_id": "canary", "model": "canary"}
+    return made | more
+
+
+def canary(client: str, command: str | None = None, *, cwd: str | None = None) -> list[dict[str, Any]]:
+    """Send four inputs through the hook as it is installed and say what came back. Nothing of what they name is run.
+
+    Args:
+        client: `claude` or `codex`.
+        command: the command line that stands in the client's settings; by default what `install` would write.
+        cwd: the folder that the inputs name.
+
+    Returns:
+        One entry an input: `name`, `wanted`, `got` (`passes` or `blocks`), `ok`, `reason`.
+    """
+    line = command or hook_command(client)
+    folder = cwd or os.getcwd()
+    cases: list[tuple[str, str, bytes]] = [
+        ("a harmless command passes", "passes", json.dumps(payload(client, "true", folder)).encode()),
+        (
+            "a kill by name is blocked",
+            "blocks",
+            json.dumps(payload(client, "pkill -9 -f infer-forge-canary", folder)).encode(),
+        ),
+        (
+            "an unreadable command is blocked or asked",
+            "blocks",
+            json.dumps(payload("codex", 'eval "$INFER_FORGE_CANARY"', folder, permission_mode="dontAsk")).encode(),
+        ),
+        ("invalid input is blocked", "blocks", b"{"),
+    ]
+    out: list[dict[str, Any]] = []
+    for name, wanted, data in cases:
+        try:
+            done = subprocess.run(
+                ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=TIMEOUT_S, check=False
+            )
+            got = verdict_of(client, done.returncode, done.stdout)
+            reason = (done.stderr or done.stdout).decode("utf-8", "replace").strip()[:300]
+        except subprocess.TimeoutExpired:
+            got, reason = "passes", f"no answer within {TIMEOUT_S} s, after which the client runs the command"
+        out.append({"name": name, "wanted": wanted, "got": got, "ok": got == wanted, "reason": reason})
+    return out
+
+
+def verdict_of(client: str, code: int, stdout: bytes) -> str:
+    """What a client does with a hook's answer: `passes` or `blocks` (measured on Claude Code 2.1.328 and Codex 0.169.0)."""
+    if code == 2:
+        return "blocks"
+    if code != 0:
+        return "passes"
+    try:
+        data: Any = json.loads(stdout or b"{}")
+        answer: dict[str, Any] = data.get("hookSpecificOutput") or {}
+    except (ValueError, AttributeError):
+        return "passes"
+    decision, reason = answer.get("permissionDecision"), answer.get("permissionDecisionReason")
+    if decision == "deny":
+        return "blocks" if reason or client == "claude" else "passes"
+    if decision == "ask":
+        return "blocks" if client == "claude" else "passes"
+    return "passes"

@@ -1,0 +1,188 @@
+"""What the hook does with each tool of the clients: shells are checked, edits keep off the guard, MCP tools that act are looked into."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from infer_forge.guard.model import ALLOW, ASK, DENY, RANK, Cmd, Redirect, Word
+
+Decision = tuple[str, str, str, str, str | None]
+"""(verdict, rule, why, safer, what the audit log shows; None: not worth an entry)"""
+
+SHELL_TOOLS = frozenset(
+    (
+        "Bash",
+        "bash",
+        "shell",
+        "exec_command",
+        "local_shell",
+        "unified_exec",
+        "write_stdin",
+        "Monitor",
+        "PowerShell",
+        "KillShell",
+    )
+)
+EDIT_TOOLS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "ApplyPatch"))
+_COMMAND_KEYS = ("command", "cmd", "script", "shell_command", "commands", "bash", "code", "shell")
+_READING = re.compile(
+    r"^(?:read|get|list|search|find|show|describe|check|explain|query|fetch|view|status|lookup|compare|count|validate|plan|preview|scan|digest|triage|split|compute|decide)(?:_|$)",
+    re.IGNORECASE,
+)
+_ACTING = re.compile(
+    r"(?:^|_)(?:delete|remove|kill|drop|destroy|terminate|purge|reset|truncate|prune|stop|shutdown|merge|push|publish|deploy|upload|format|revoke|uninstall)(?:_|$)",
+    re.IGNORECASE,
+)
+
+
+def decide(tool: str, tool_input: dict[str, Any], cwd: Any) -> Decision:
+    """Decide on one tool call."""
+    folder = cwd if isinstance(cwd, str) and cwd else os.getcwd()
+    if tool in SHELL_TOOLS:
+        return _shell(tool, tool_input, folder)
+    if tool in EDIT_TOOLS:
+        return _edit(tool, tool_input, folder)
+    if tool.startswith("mcp__"):
+        return _mcp(tool, tool_input, folder)
+    if tool in ("Read", "NotebookRead", "view_image"):
+        return _read(tool_input, folder)
+    return ALLOW, "", "", "", None
+
+
+def _policy(folder: str) -> dict[str, Any] | Decision:
+    from infer_forge.guard import compiled
+
+    try:
+        return compiled.load(folder)
+    except compiled.PolicyFault as exc:
+        return DENY, "policy.changed", str(exc), "a person runs at a terminal: infer-forge guard status --compile", ""
+
+
+def _check(command: str, folder: str, shown: str) -> Decision:
+    from infer_forge.guard.context import from_ownership
+    from infer_forge.guard.decide import check_with
+
+    policy = _policy(folder)
+    if isinstance(policy, tuple):
+        return (*policy[:4], shown)
+    verdict = check_with(command, from_ownership(folder), policy)
+    return verdict.verdict, verdict.rule_id or "", verdict.why, verdict.safer, shown
+
+
+def _shell(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
+    command = tool_input.get("command", tool_input.get("cmd", tool_input.get("chars")))
+    if tool == "KillShell":
+        return ALLOW, "", "", "", None
+    if isinstance(command, list) and all(isinstance(c, str) for c in command):  # pyright: ignore[reportUnknownVariableType]
+        import shlex
+
+        command = shlex.join(command)  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(command, str):
+        raise TypeError(f"the tool {tool} came without a command")
+    if tool == "PowerShell":
+        return DENY, "shell.unread", "PowerShell is not read by this guard", "use a POSIX shell", command
+    where = tool_input.get("workdir") or tool_input.get("cwd")
+    return _check(command, os.path.join(folder, where) if isinstance(where, str) and where else folder, command)
+
+
+def _edit(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
+    policy = _policy(folder)
+    if isinstance(policy, tuple):
+        return (*policy[:4], tool)
+    paths = [v for k, v in tool_input.items() if k in ("file_path", "path", "notebook_path") and isinstance(v, str)]
+    text = "\n".join(
+        str(v)
+        for k, v in tool_input.items()
+        if k in ("content", "new_string", "edits", "input", "patch", "new_source", "command")
+    )
+    paths += re.findall(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", text, re.MULTILINE) and [
+        a or b
+        for a, b in re.findall(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", text, re.MULTILINE)
+    ]
+    bench = _bench(policy, folder)
+    worst: Decision = (ALLOW, "", "", "", None)
+    from infer_forge.base import redact
+    from infer_forge.guard.rules.where import write
+
+    hits = redact.find(text)
+    if hits:
+        worst = (
+            DENY,
+            "secrets.literal",
+            f"the new text holds a secret ({hits[0].kind})",
+            policy["rules"]["secrets.literal"]["safer"],
+            tool,
+        )
+    for path in paths:
+        cmd = Cmd([Word(":")], {}, [Redirect(">", "", Word(path, quoted=True))], None, (0, 0), (folder,))
+        verdict, rule, why = write(Word(path, quoted=True), cmd, bench, truncating=False)
+        if rule in ("files.outside", "files.overwrite"):
+            continue
+        if RANK[verdict] > RANK[worst[0]]:
+            worst = (verdict, rule, why, policy["rules"].get(rule, {}).get("safer", ""), f"{tool} {path}")
+    return worst
+
+
+def _read(tool_input: dict[str, Any], folder: str) -> Decision:
+    from infer_forge.guard.rules.where import matches
+
+    policy = _policy(folder)
+    path = tool_input.get("file_path") or tool_input.get("path")
+    if isinstance(policy, tuple) or not isinstance(path, str):
+        return ALLOW, "", "", "", None
+    real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
+    if matches(real, policy["secret_files"]) and not matches(real, policy["secret_files_not"]):
+        return (
+            DENY,
+            "secrets.file",
+            f"{path} holds credentials",
+            policy["rules"]["secrets.file"]["safer"],
+            f"Read {path}",
+        )
+    return ALLOW, "", "", "", None
+
+
+def _bench(policy: dict[str, Any], folder: str) -> Any:
+    from infer_forge.guard.context import from_ownership
+    from infer_forge.guard.rules import Bench
+    from infer_forge.guard.shell import Shell
+
+    return Bench(Shell(from_ownership(folder), policy))
+
+
+def _mcp(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
+    """A tool of an MCP server: commands among its arguments are checked; a verb that acts and cannot be looked into is asked about."""
+    verb = tool.rsplit("__", 1)[-1]
+    ours = "infer_forge" in tool or "infer-forge" in tool
+    worst: Decision = (ALLOW, "", "", "", None)
+    found = False
+    for key, value in tool_input.items():
+        if ours and verb in ("check_command",):
+            break
+        if (
+            isinstance(value, list)
+            and key in (*_COMMAND_KEYS, "args", "argv")
+            and value
+            and all(isinstance(v, str) for v in value)
+        ):  # pyright: ignore[reportUnknownVariableType]
+            import shlex
+
+            value = shlex.join(value)  # pyright: ignore[reportUnknownArgumentType]
+        if key in _COMMAND_KEYS and isinstance(value, str) and value.strip():
+            found = True
+            decision = _check(value, folder, f"{tool}: {value}")
+            if RANK[decision[0]] > RANK[worst[0]] or worst[4] is None:
+                worst = decision
+    if found or ours or _READING.match(verb):
+        return worst
+    if _ACTING.search(verb):
+        return (
+            ASK,
+            "gate.tool",
+            f"{tool} changes something outside of this guard's sight",
+            "",
+            f"{tool} {sorted(tool_input)}",
+        )
+    return worst
