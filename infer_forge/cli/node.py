@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -10,7 +10,6 @@ from infer_forge.cli.common import report_command
 
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
-    from infer_forge.nodes.registry import Registry
 
 
 @click.group("node")
@@ -18,45 +17,14 @@ def command() -> None:
     """The node registry: claims on GPU nodes, observations, fail-closed clean-up."""
 
 
-def _registry() -> Registry:
-    from infer_forge.nodes.registry import Registry
-
-    return Registry.open(_configured())
-
-
-def _configured() -> str | None:
-    """The hub that the settings name, when there are settings."""
-    from infer_forge.base.config import project_config_file
-    from infer_forge.base.paths import user_config_file
-
-    if not user_config_file().is_file() and project_config_file() is None:
-        return None
-    from infer_forge.base.config import settings
-
-    return settings().get("remotes.registry")
-
-
 @command.command("init")
 @click.option("--remote", help="The team's hub: file:///path, ssh://host/path, host:path. Remembered.")
 @report_command
 def init(remote: str | None) -> Report:
     """Make this machine's registry, joined to a hub or alone; again is harmless."""
-    from infer_forge.base.records import Report
-    from infer_forge.nodes.registry import ALL, Registry
+    from infer_forge.nodes import verbs
 
-    registry = Registry.open(remote or _configured(), create=True)
-    registry.store.refresh(ALL)
-    policy_id = registry.ensure_policy()
-    hub = registry.store.remote.url if registry.store.remote else None
-    report = Report("node_init")
-    report.extra = {"store": str(registry.store.gitdir), "hub": hub, "policy_id": policy_id}
-    report.summary = [
-        f"registry {registry.store.gitdir}",
-        f"hub {hub or 'none: this machine alone'}",
-        f"policy {policy_id}",
-    ]
-    report.next_step = "on each GPU node: infer-forge node collect"
-    return report
+    return verbs.init(remote)
 
 
 @command.command("claim")
@@ -85,55 +53,27 @@ def claim(
 ) -> Report:
     """Claim GPUs of NODE. Of several who try at once exactly one gets them; the others exit with 4."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.nodes import claims
-    from infer_forge.nodes.guarded import tell_guard
-    from infer_forge.nodes.model import parse_gpus, parse_runtime
+    from infer_forge.nodes import verbs
 
-    named = [parse_runtime(text) for text in runtimes]
     if claim_id:
-        if not named or node or gpus:
-            raise UsageFault("--claim adds runtimes to a claim: give --runtime, and neither NODE nor --gpus")
-        held = claims.attach(_registry(), claim_id, named)
-        commit = None
-    else:
-        missing = [n for n, v in (("NODE", node), ("--gpus", gpus), ("--task", task), ("--purpose", purpose)) if not v]
-        if missing or not (node and gpus and task and purpose):
-            raise UsageFault(f"a claim needs {', '.join(missing)}", next_step="infer-forge node claim --help")
-        granted = claims.claim(
-            _registry(),
-            node,
-            parse_gpus(gpus),
-            task=task,
-            purpose=purpose,
-            run_id=run_id,
-            agent=agent,
-            runtimes=named,
-            hours=hours,
-            probe_id=probe_id,
-        )
-        held, commit = granted.claim, granted.commit
-    tell_guard(held, run_id=run_id)
-    return _claim_report(held, commit)
-
-
-def _claim_report(held: object, commit: str | None) -> Report:
-    import msgspec
-
-    from infer_forge.base.records import Report
-    from infer_forge.nodes.model import Claim
-
-    claim = msgspec.convert(held, Claim, from_attributes=True)
-    report = Report("node_claim")
-    report.extra = {"claim": msgspec.to_builtins(claim), "commit": commit}
-    gpus = ",".join(str(g) for g in claim.gpus)
-    report.summary = [
-        f"claim {claim.claim_id}",
-        f"GPU {gpus} of {claim.node}, epoch {claim.epoch}, task {claim.task_id}",
-    ]
-    report.next_step = (
-        f"carry claim and epoch with everything made under it; end: infer-forge node release {claim.claim_id}"
+        if node or gpus or task or purpose:
+            raise UsageFault("--claim adds runtimes to a claim: give --runtime and nothing else")
+        return verbs.attach(claim_id, runtimes, run_id=run_id)
+    if not (node and gpus and task and purpose):
+        given = (("NODE", node), ("--gpus", gpus), ("--task", task), ("--purpose", purpose))
+        missing = ", ".join(name for name, value in given if not value)
+        raise UsageFault(f"a claim needs {missing}", next_step="infer-forge node claim --help")
+    return verbs.claim(
+        node,
+        gpus,
+        task=task,
+        purpose=purpose,
+        run_id=run_id,
+        agent=agent,
+        runtimes=runtimes,
+        hours=hours,
+        probe_id=probe_id,
     )
-    return report
 
 
 @command.command("release")
@@ -144,21 +84,9 @@ def _claim_report(held: object, commit: str | None) -> Report:
 @report_command
 def release(claim_id: str, reason: str, epoch: int | None, force: bool) -> Report:
     """End a claim of this session. Its GPUs need a live probe (verify) before the next claim."""
-    from infer_forge.base.records import Report
-    from infer_forge.nodes import claims
-    from infer_forge.nodes.guarded import untell_guard
-    from infer_forge.nodes.registry import require_person
+    from infer_forge.nodes import verbs
 
-    if force:
-        require_person("ending another's claim", "its holder releases it, or it becomes eligible for clean-up")
-    ended = claims.release(_registry(), claim_id, reason=reason, epoch=epoch, force=force)
-    untell_guard(ended.claim_id)
-    import msgspec
-
-    report = Report("node_release")
-    report.extra = {"released": msgspec.to_builtins(ended)}
-    report.summary = [f"{ended.how} claim {ended.claim_id} (epoch {ended.epoch}) of task {ended.task_id}"]
-    return report
+    return verbs.release(claim_id, reason=reason, epoch=epoch, force=force)
 
 
 @command.command("observe")
@@ -168,10 +96,9 @@ def release(claim_id: str, reason: str, epoch: int | None, force: bool) -> Repor
 @report_command
 def observe(node: str | None, note: str | None, source: str) -> Report:
     """Record one look at this machine: shown, may block a clean-up, never makes one eligible."""
-    from infer_forge.nodes.looking import observe as take
-    from infer_forge.nodes.reports import observation_report
+    from infer_forge.nodes import verbs
 
-    return observation_report(take(_registry(), node, note=note, source=source))
+    return verbs.observe(node, note=note, source=source)
 
 
 @command.command("collect")
@@ -204,7 +131,7 @@ def collect(
     import threading
 
     from infer_forge.nodes import collector as collecting
-    from infer_forge.nodes.registry import require_person
+    from infer_forge.nodes.registry import Registry, require_person
 
     if trust:
         require_person("trusting a collector", "a person runs it once at a terminal")
@@ -216,7 +143,7 @@ def collect(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     collector = collecting.Collector(
-        _registry(),
+        Registry.open(),
         collector_id=collector_id,
         interval_s=interval,
         source=source,
@@ -245,26 +172,15 @@ def collect(
 def status(node: str | None, offline: bool, claim_id: str | None, epoch: int | None, wanted: str | None) -> Report:
     """Nodes and claims, each with its state and why."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.base.records import Report
     from infer_forge.cli.common import require
-    from infer_forge.nodes import claims, reports
-    from infer_forge.nodes.guarded import refresh_guard
-    from infer_forge.nodes.registry import CLAIMS
+    from infer_forge.nodes import verbs
 
-    registry = _registry()
     if (claim_id is None) != (epoch is None):
         raise UsageFault("--claim and --epoch go together")
-    if claim_id is not None and epoch is not None:
-        if not offline:
-            registry.store.refresh(CLAIMS)
-        verdict = claims.check_epoch(registry, claim_id, epoch)
-        require(verdict, wanted, known=("current", "fenced", "unknown"))
-        answer = Report("node_epoch", summary=[f"claim {claim_id} epoch {epoch}: {verdict}"])
-        answer.extra = {"claim_id": claim_id, "epoch": epoch, "verdict": verdict}
-        return answer
-    report = reports.status(registry, node, refresh=not offline)
-    if node is None and not any(f.code == "HUB_UNREACHABLE" for f in report.findings):
-        refresh_guard({c.claim_id: c.epoch for r in registry.nodes() for c in r.claims})
+    if claim_id is None or epoch is None:
+        return verbs.read_status(node, offline=offline)
+    report = verbs.check_epoch(claim_id, epoch, offline=offline)
+    require(report.extra["verdict"], wanted, known=verbs.EPOCH_VERDICTS)
     return report
 
 
@@ -274,11 +190,9 @@ def status(node: str | None, offline: bool, claim_id: str | None, epoch: int | N
 @report_command
 def eligible(node: str | None, explain: bool) -> Report:
     """Which claims were idle for the policy's whole window, on the hub's newest state."""
-    from infer_forge.nodes import eligibility as cleaning
-    from infer_forge.nodes.reports import eligible_report
+    from infer_forge.nodes import verbs
 
-    registry = _registry()
-    return eligible_report(registry, cleaning.eligible(registry, node), explain=explain)
+    return verbs.eligible(node, explain=explain)
 
 
 @command.command("cleanup")
@@ -290,14 +204,9 @@ def eligible(node: str | None, explain: bool) -> Report:
 @report_command
 def cleanup(claim_id: str, epoch: int, evidence: str, reason: str, execute: bool) -> Report:
     """Remove an idle claim from the registry, and nothing else: no process is stopped, no task is done."""
-    from infer_forge.nodes import eligibility as cleaning
-    from infer_forge.nodes.guarded import untell_guard
-    from infer_forge.nodes.reports import cleanup_report
+    from infer_forge.nodes import verbs
 
-    done = cleaning.cleanup(_registry(), claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
-    if done.released:
-        untell_guard(done.released.claim_id)
-    return cleanup_report(done)
+    return verbs.cleanup(claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
 
 
 @command.command("verify")
@@ -312,21 +221,9 @@ def cleanup(claim_id: str, epoch: int, evidence: str, reason: str, execute: bool
 @report_command
 def verify(node: str, gpus: str | None, source: str, sees_all_processes: bool) -> Report:
     """Probe this machine's freed GPUs now; the next claim stands on the probe for a short time."""
-    import msgspec
+    from infer_forge.nodes import verbs
 
-    from infer_forge.base.records import Report
-    from infer_forge.nodes.model import parse_gpus
-    from infer_forge.nodes.probing import verify as probe
-
-    visible = True if sees_all_processes else None
-    made = probe(_registry(), node, parse_gpus(gpus) if gpus else None, source=source, all_visible=visible)
-    report = Report("node_verify")
-    report.extra = {"probe": msgspec.to_builtins(made)}
-    report.summary = [f"probe {made.probe_id}: GPU {','.join(map(str, made.gpus))} of {node} are idle and healthy"]
-    report.next_step = (
-        f"claim within {made.expires_at_wall - made.at_wall:.0f} s: infer-forge node claim {node} --gpus .."
-    )
-    return report
+    return verbs.verify(node, gpus, source=source, all_visible=True if sees_all_processes else None)
 
 
 @command.command("mark")
@@ -337,22 +234,14 @@ def verify(node: str, gpus: str | None, source: str, sees_all_processes: bool) -
 @click.option("--reason", required=True, help="Why; recorded.")
 @click.option("--evidence", help="A report, a log, a hash that shows it.")
 @report_command
-def mark(node: str, state: str | None, reason: str, evidence: str | None) -> Report:
+def mark(node: str, state: Literal["unhealthy", "drain", "clear"] | None, reason: str, evidence: str | None) -> Report:
     """Mark a node unhealthy or draining, or lift the mark."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.base.records import Report
-    from infer_forge.nodes import claims
-    from infer_forge.nodes.registry import require_person
+    from infer_forge.nodes import verbs
 
     if state is None:
         raise UsageFault("say --unhealthy, --drain or --clear")
-    if state == "clear":
-        require_person("lifting a mark", f"a person runs: infer-forge node mark {node} --clear --reason ..")
-    value = None if state == "clear" else state
-    record = claims.mark(_registry(), node, value, reason=reason, evidence=evidence)  # pyright: ignore[reportArgumentType]
-    report = Report("node_mark", summary=[f"{node}: {state} ({reason}); {len(record.claims)} claims are held on it"])
-    report.extra = {"node": node, "mark": value, "claims": [c.claim_id for c in record.claims]}
-    return report
+    return verbs.mark(node, state, reason=reason, evidence=evidence)
 
 
 @command.command("history")
@@ -365,12 +254,13 @@ def history(node: str | None, limit: int, observations: bool, offline: bool) -> 
     """Claims, releases, clean-ups, marks and probes, or the samples of a node; newest first."""
     from infer_forge.base.errors import UsageFault
     from infer_forge.nodes import reports
+    from infer_forge.nodes.registry import Registry
 
     if observations:
         if node is None:
             raise UsageFault("--observations needs a NODE")
-        return reports.observations(_registry(), node, limit=limit, refresh=not offline)
-    return reports.history(_registry(), node, limit=limit, refresh=not offline)
+        return reports.observations(Registry.open(), node, limit=limit, refresh=not offline)
+    return reports.history(Registry.open(), node, limit=limit, refresh=not offline)
 
 
 @command.command("policy")
@@ -380,22 +270,12 @@ def history(node: str | None, limit: int, observations: bool, offline: bool) -> 
 def policy(changes: tuple[str, ...], retired: str | None) -> Report:
     """The policy in force and the registered collectors; or change them."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.nodes import registry as registries
-    from infer_forge.nodes.registry import POLICY, require_person
-    from infer_forge.nodes.reports import policy_report
+    from infer_forge.nodes import verbs
 
-    registry = _registry()
-    if changes or retired:
-        require_person("changing the policy", "a person runs it")
-    if changes:
-        pairs = dict(text.split("=", 1) for text in changes if "=" in text)
-        if len(pairs) != len(changes):
-            raise UsageFault("--set wants KEY=VALUE")
-        registries.set_policy(registry, pairs)
-    if retired:
-        registry.retire_collector(retired)
-    registry.store.refresh(POLICY)
-    return policy_report(registry)
+    pairs = dict(text.split("=", 1) for text in changes if "=" in text)
+    if len(pairs) != len(changes):
+        raise UsageFault("--set wants KEY=VALUE")
+    return verbs.policy(pairs, retired)
 
 
 @command.command("gc")
@@ -404,12 +284,6 @@ def policy(changes: tuple[str, ...], retired: str | None) -> Report:
 @report_command
 def gc(months: int | None, execute: bool) -> Report:
     """Drop observations of old months, here and on the hub, and pack. Claims are kept for ever."""
-    from infer_forge.base.records import Report
-    from infer_forge.nodes.retention import gc as collect_garbage
+    from infer_forge.nodes import verbs
 
-    done = collect_garbage(_registry(), months=months, execute=execute)
-    report = Report("node_gc")
-    report.extra = {"executed": execute, "dropped": done.dropped, "kept": done.kept, "sizes_bytes": done.sizes}
-    report.summary = [f"{'dropped' if execute else 'would drop'} {len(done.dropped)} months, {done.kept} stay"]
-    report.summary += [f"{place}: {a / 1e6:.2f} -> {b / 1e6:.2f} MB" for place, (a, b) in done.sizes.items()]
-    return report
+    return verbs.gc(months, execute=execute)

@@ -40,7 +40,7 @@ class Registry:
         """Open this machine's registry.
 
         Args:
-            remote: the hub; None: the remembered one, else `remotes.registry` of the settings, else none.
+            remote: the hub; None: `remotes.registry` of the settings, else the remembered one, else none.
 
         Raises:
             UsageFault: there is none yet, and `create` is False.
@@ -52,7 +52,7 @@ class Registry:
                 where=str(place),
                 next_step="infer-forge node init [--remote URL]",
             )
-        return cls(Store.open(place, remote, replaceable=(LIVE,), timeout_s=_timeout()))
+        return cls(Store.open(place, remote or _configured_hub(), replaceable=(LIVE,), timeout_s=_timeout()))
 
     @property
     def shared(self) -> bool:
@@ -271,18 +271,27 @@ def _agent() -> str | None:
     return "codex" if any(name.startswith("CODEX_") for name in os.environ) else None
 
 
-def _user() -> str:
+def _setting(key: str) -> str | None:
+    """A setting, read only when there is a settings file: reading one needs YAML."""
     from infer_forge.base.config import project_config_file
     from infer_forge.base.paths import user_config_file
 
-    if (
-        user_config_file().is_file() or project_config_file() is not None
-    ):  # the settings need YAML: only when there are any
-        from infer_forge.base.config import settings
+    if not user_config_file().is_file() and project_config_file() is None:
+        return None
+    from infer_forge.base.config import settings
 
-        named = settings().get("identity.user")
-        if named:
-            return str(named)
+    value = settings().get(key)
+    return str(value) if value else None
+
+
+def _configured_hub() -> str | None:
+    return _setting("remotes.registry")
+
+
+def _user() -> str:
+    named = _setting("identity.user")
+    if named:
+        return named
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,0 +1,205 @@
+"""What every door (command line, MCP, skill) calls: a verb of the registry and its report, the guard's context kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from infer_forge.base.errors import UsageFault
+from infer_forge.base.records import Report
+from infer_forge.nodes import claims
+from infer_forge.nodes.guarded import refresh_guard, tell_guard, untell_guard
+from infer_forge.nodes.model import Claim, parse_gpus, parse_runtime
+from infer_forge.nodes.registry import ALL, CLAIMS, Registry, require_person
+
+EPOCH_VERDICTS = ("current", "fenced", "unknown")
+
+
+def init(remote: str | None) -> Report:
+    """Make this machine's registry, joined to a hub or alone; again is harmless."""
+    registry = Registry.open(remote, create=True)
+    registry.store.refresh(ALL)
+    policy_id = registry.ensure_policy()
+    hub = registry.store.remote.url if registry.store.remote else None
+    report = Report("node_init")
+    report.extra = {"store": str(registry.store.gitdir), "hub": hub, "policy_id": policy_id}
+    report.summary = [
+        f"registry {registry.store.gitdir}",
+        f"hub {hub or 'none: this machine alone'}",
+        f"policy {policy_id}",
+    ]
+    report.next_step = "on each GPU node: infer-forge node collect"
+    return report
+
+
+def claim(
+    node: str,
+    gpus: str,
+    *,
+    task: str,
+    purpose: str,
+    run_id: str | None = None,
+    agent: str | None = None,
+    runtimes: Sequence[str] = (),
+    hours: float | None = None,
+    probe_id: str | None = None,
+) -> Report:
+    """Claim GPUs of a node and tell the guard; see `claims.claim`."""
+    granted = claims.claim(
+        Registry.open(),
+        node,
+        parse_gpus(gpus),
+        task=task,
+        purpose=purpose,
+        run_id=run_id,
+        agent=agent,
+        runtimes=[parse_runtime(text) for text in runtimes],
+        hours=hours,
+        probe_id=probe_id,
+    )
+    tell_guard(granted.claim, run_id=run_id)
+    return _held(granted.claim, granted.commit)
+
+
+def attach(claim_id: str, runtimes: Sequence[str], *, run_id: str | None = None) -> Report:
+    """Name further runtimes of a claim of ours, and tell the guard.
+
+    Raises:
+        UsageFault: no runtime.
+    """
+    if not runtimes:
+        raise UsageFault("give at least one runtime", next_step="--runtime pid:N, container:ID, slurm:JOB, k8s:POD-UID")
+    held = claims.attach(Registry.open(), claim_id, [parse_runtime(text) for text in runtimes])
+    tell_guard(held, run_id=run_id)
+    return _held(held, None)
+
+
+def _held(claim: Claim, commit: str | None) -> Report:
+    report = Report("node_claim")
+    report.extra = {"claim": msgspec.to_builtins(claim), "commit": commit}
+    gpus = ",".join(str(g) for g in claim.gpus)
+    report.summary = [
+        f"claim {claim.claim_id}",
+        f"GPU {gpus} of {claim.node}, epoch {claim.epoch}, task {claim.task_id}",
+    ]
+    report.next_step = (
+        f"carry claim and epoch with everything made under it; end: infer-forge node release {claim.claim_id}"
+    )
+    return report
+
+
+def release(claim_id: str, *, reason: str, epoch: int | None = None, force: bool = False) -> Report:
+    """End a claim of this session, or (a person at a terminal) another's with `force`."""
+    if force:
+        require_person("ending another's claim", "its holder releases it, or it becomes eligible for clean-up")
+    ended = claims.release(Registry.open(), claim_id, reason=reason, epoch=epoch, force=force)
+    untell_guard(ended.claim_id)
+    report = Report("node_release")
+    report.extra = {"released": msgspec.to_builtins(ended)}
+    report.summary = [f"{ended.how} claim {ended.claim_id} (epoch {ended.epoch}) of task {ended.task_id}"]
+    report.next_step = "its GPUs need a live probe before the next claim: infer-forge node verify NODE"
+    return report
+
+
+def observe(node: str | None, *, note: str | None, source: str = "auto") -> Report:
+    """Record one look at this machine as an agent's observation."""
+    from infer_forge.nodes.looking import observe as take
+    from infer_forge.nodes.reports import observation_report
+
+    return observation_report(take(Registry.open(), node, note=note, source=source))
+
+
+def read_status(node: str | None, *, offline: bool = False) -> Report:
+    """Nodes and claims; what the hub no longer holds leaves the guard's context."""
+    from infer_forge.nodes.reports import status
+
+    registry = Registry.open()
+    report = status(registry, node, refresh=not offline)
+    if not any(f.code == "HUB_UNREACHABLE" for f in report.findings):
+        refresh_guard({c.claim_id: c.epoch for r in registry.nodes() for c in r.claims})
+    return report
+
+
+def check_epoch(claim_id: str, epoch: int, *, offline: bool = False) -> Report:
+    """Whether evidence made under (claim, epoch) still stands: verdict `current`, `fenced` or `unknown`."""
+    registry = Registry.open()
+    if not offline:
+        registry.store.refresh(CLAIMS)
+    verdict = claims.check_epoch(registry, claim_id, epoch)
+    report = Report("node_epoch", summary=[f"claim {claim_id} epoch {epoch}: {verdict}"])
+    report.extra = {"claim_id": claim_id, "epoch": epoch, "verdict": verdict}
+    return report
+
+
+def eligible(node: str | None, *, explain: bool) -> Report:
+    """Which claims were idle for the whole window, with the evidence that a clean-up cites."""
+    from infer_forge.nodes.eligibility import eligible as evaluate
+    from infer_forge.nodes.reports import eligible_report
+
+    registry = Registry.open()
+    return eligible_report(registry, evaluate(registry, node), explain=explain)
+
+
+def cleanup(claim_id: str, *, epoch: int, evidence: str, reason: str, execute: bool) -> Report:
+    """Remove an idle claim from the registry (dry run unless `execute`), and from the guard's context."""
+    from infer_forge.nodes.eligibility import cleanup as clean
+    from infer_forge.nodes.reports import cleanup_report
+
+    done = clean(Registry.open(), claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
+    if done.released:
+        untell_guard(done.released.claim_id)
+    return cleanup_report(done)
+
+
+def verify(node: str, gpus: str | None, *, source: str = "auto", all_visible: bool | None = None) -> Report:
+    """Probe this machine's freed GPUs; the next claim stands on the probe."""
+    from infer_forge.nodes.probing import verify as probe
+
+    made = probe(Registry.open(), node, parse_gpus(gpus) if gpus else None, source=source, all_visible=all_visible)
+    report = Report("node_verify")
+    report.extra = {"probe": msgspec.to_builtins(made)}
+    report.summary = [f"probe {made.probe_id}: GPU {','.join(map(str, made.gpus))} of {node} are idle and healthy"]
+    seconds = made.expires_at_wall - made.at_wall
+    report.next_step = f"claim within {seconds:.0f} s: infer-forge node claim {node} --gpus .."
+    return report
+
+
+def mark(node: str, state: Literal["unhealthy", "drain", "clear"], *, reason: str, evidence: str | None) -> Report:
+    """Mark a node unclaimable; only a person at a terminal lifts a mark."""
+    if state == "clear":
+        require_person("lifting a mark", f"a person runs: infer-forge node mark {node} --clear --reason ..")
+    value = None if state == "clear" else state
+    record = claims.mark(Registry.open(), node, value, reason=reason, evidence=evidence)
+    report = Report("node_mark", summary=[f"{node}: {state} ({reason}); {len(record.claims)} claims are held on it"])
+    report.extra = {"node": node, "mark": value, "claims": [c.claim_id for c in record.claims]}
+    return report
+
+
+def policy(changes: dict[str, str], retire: str | None) -> Report:
+    """The policy and the collectors; a person at a terminal changes them."""
+    from infer_forge.nodes.registry import POLICY, set_policy
+    from infer_forge.nodes.reports import policy_report
+
+    registry = Registry.open()
+    if changes or retire:
+        require_person("changing the policy", "a person runs it")
+    if changes:
+        set_policy(registry, changes)
+    if retire:
+        registry.retire_collector(retire)
+    registry.store.refresh(POLICY)
+    return policy_report(registry)
+
+
+def gc(months: int | None, *, execute: bool) -> Report:
+    """Drop old months of observations and pack (dry run unless `execute`)."""
+    from infer_forge.nodes.retention import gc as collect_garbage
+
+    done = collect_garbage(Registry.open(), months=months, execute=execute)
+    report = Report("node_gc")
+    report.extra = {"executed": execute, "dropped": done.dropped, "kept": done.kept, "sizes_bytes": done.sizes}
+    report.summary = [f"{'dropped' if execute else 'would drop'} {len(done.dropped)} months, {done.kept} stay"]
+    report.summary += [f"{place}: {a / 1e6:.2f} -> {b / 1e6:.2f} MB" for place, (a, b) in done.sizes.items()]
+    return report
