@@ -17,7 +17,7 @@ from typing import Any
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
-from infer_forge.clients.model import Client, client_named
+from infer_forge.clients.model import Client, client_named, program_in
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
 # A client without patience for optional servers drops those that need about a second (Codex 0.169.0).
@@ -88,7 +88,7 @@ def _server_checks(client: Client, project: Path | None) -> list[Check]:
         return [Check("server-registered", FAIL, "no MCP server infer-forge is registered", again)]
     registered = Check("server-registered", PASS, " ".join(command))
     try:
-        took, tools = _ask_server(command)
+        took, tools = min(_ask_server(command) for _ in range(2))  # the first start may read cold files
     except (OSError, ValueError, subprocess.TimeoutExpired) as exc:
         return [registered, Check("server-answers", FAIL, f"{type(exc).__name__}: {exc}", again)]
     slow = took > SLOW_START_S
@@ -145,7 +145,7 @@ def _hook_checks(client: Client, project: Path | None, canary: Callable[[str], t
         return [
             Check("guard-hook-registered", FAIL, "the safety guard's hook is not registered: nothing is blocked", fix)
         ]
-    program = ours[0].command.split()[0].strip("'\"")
+    program = program_in(ours[0].command)
     checks = [Check("guard-hook-registered", PASS, ours[0].command)]
     if not os.access(program, os.X_OK):
         fix = f"infer-forge install --client {client.NAME}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
-from infer_forge.clients.model import Change, Hook, client_named, executable
+from infer_forge.clients.model import OUR_PROGRAMS, Change, Hook, client_named, executable
 
 
 def _report(kind: str, changes: list[Change], notes: Iterable[str], next_step: str) -> Report:
@@ -44,9 +44,7 @@ def install(
     return _report("install", changes, found.notes(project), f"infer-forge doctor --client {client}")
 
 
-def uninstall(
-    client: str, *, project: Path | None = None, programs: Iterable[str] = ("infer-forge-guard", "infer-forge")
-) -> Report:
+def uninstall(client: str, *, project: Path | None = None, programs: Iterable[str] = OUR_PROGRAMS) -> Report:
     """Take away our skills, server and hooks; what somebody changed or wrote by hand stays and is said."""
     found = client_named(client)
     folder = found.skills_folder(project)

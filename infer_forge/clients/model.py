@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from infer_forge.base.errors import MissingPart, UsageFault
 
 SERVER_NAME = "infer-forge"
 CLIENT_NAMES = ("claude", "codex")
+OUR_PROGRAMS = ("infer-forge-guard", "infer-forge")
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,17 @@ class Hook:
 
     @property
     def program(self) -> str:
-        """File name of the program: an entry with the same program and event is ours, whatever its folder."""
-        return Path(self.command.split()[0].strip("'\"")).name
+        """Which program it runs: an entry with one of ours and the same event is ours, whatever its folder."""
+        return Path(program_in(self.command)).name
+
+
+def program_in(command: str) -> str:
+    """The program of a hook's command line, as written: ours wherever it stands (behind `timeout`, say), else the first word."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    return next((w for w in words if Path(w).name in OUR_PROGRAMS), words[0] if words else "")
 
 
 class Client(Protocol):

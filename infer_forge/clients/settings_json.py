@@ -11,7 +11,8 @@ from typing import Any
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
-from infer_forge.clients.model import Change, Hook
+from infer_forge.base.paths import paths
+from infer_forge.clients.model import Change, Hook, program_in
 
 BACKUP = ".before-infer-forge"
 
@@ -35,7 +36,9 @@ def read(path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _locked(path: Path) -> Generator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.parent / f".{path.name}.infer-forge.lock", "w") as lock:
+    locks = paths().state / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with open(locks / f"{jsonio.sha256_of(str(path.absolute()))[:24]}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -60,8 +63,7 @@ def _entries(settings: dict[str, Any], event: str) -> list[dict[str, Any]]:
 
 
 def _program(handler: dict[str, Any]) -> str:
-    words = str(handler.get("command", "")).split()
-    return Path(words[0].strip("'\"")).name if words else ""
+    return Path(program_in(str(handler.get("command", "")))).name
 
 
 def hooks_in(path: Path) -> list[Hook]:

@@ -24,6 +24,10 @@ _LOAD = re.compile(
 )
 
 
+class ProfileRefused(InputUnusable):
+    """The engine refused to start a profile: none of ours runs, so there is none of ours to stop."""
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What a running engine offers.
@@ -180,7 +184,7 @@ def start(offer: Capabilities, url: str, wish: Mapping[str, object], *, timeout_
     body = profile.request(wish) if profile.request else None
     answer = http.call(f"{url}{profile.start_route}", method="POST", body=body, timeout_s=timeout_s)
     if answer.status != 200:
-        raise InputUnusable(
+        raise (InputUnusable if answer.status == 0 else ProfileRefused)(
             f"start_profile answered {_said(answer)}",
             where=url,
             next_step="stop a running profile first, then start again",
