@@ -38,11 +38,12 @@ def command(client: str, project: Path | None, link: bool, hook: bool, server: b
     from infer_forge.clients.model import executable
     from infer_forge.guard import hook_config, policy
 
-    hooks = (
-        [Hook("PreToolUse", hook_config.MATCHER, hook_config.hook_command(client), hook_config.TIMEOUT_S)]
-        if hook
-        else []
-    )
+    hooks: list[Hook] = []
+    if hook:
+        policy.compile_policy(
+            str(project) if project else None
+        )  # the hook reads the compiled form only, and blocks without it
+        hooks.append(Hook("PreToolUse", hook_config.MATCHER, hook_config.hook_command(client), hook_config.TIMEOUT_S))
     if stop_hook:
         hooks.append(Hook("Stop", "", f"{executable('infer-forge')} {stop_hook} stop-check --hook", _STOP_TIMEOUT_S))
     return install(client, project=project, link=link, hooks=hooks, server=server)
