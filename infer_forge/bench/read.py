@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import ValidationError
+
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import InputFile
@@ -110,7 +112,11 @@ def _row(document: Any, file: InputFile, number: int, tool: str, context: Mappin
     name, reader = _find(keys, tool, file.path)
     row = Row(tool=name, source=Source(path=file.path, sha256=file.sha256 or "", record=number))
     row.client.name = name
-    reader(keys, row)
+    try:
+        reader(keys, row)
+    except (ValidationError, OverflowError, ZeroDivisionError) as exc:
+        reason = " ".join(str(exc).split())[:160]
+        raise InputUnusable(f"record {number} holds a figure that cannot be: {reason}", where=file.path) from None
     if context:
         annotate(row, context)
     return row
@@ -210,6 +216,7 @@ def _pieces(data: bytes, where: str) -> tuple[list[Any], int]:
 def _joined(data: bytes, where: str) -> tuple[list[Any], int]:
     """Indented documents one behind the other."""
     text = data.decode("utf-8", "replace")
+    spoiled = text.count("\ufffd") - data.count("\ufffd".encode())
     decoder = json.JSONDecoder()
     out: list[Any] = []
     at = 0
@@ -229,7 +236,7 @@ def _joined(data: bytes, where: str) -> tuple[list[Any], int]:
             where=where,
             next_step="run the benchmark again, or restore the file",
         )
-    return out, len(text[at:].encode("utf-8", "replace"))
+    return out, len(text[at:].encode("utf-8", "replace")) + max(0, spoiled)
 
 
 def result_files(paths: Iterable[str | Path]) -> list[tuple[Path, bool]]:

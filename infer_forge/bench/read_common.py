@@ -46,10 +46,10 @@ class Fields:
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 self._note(key, f"is {type(value).__name__}, not a number")
-            elif isinstance(value, int) and abs(value) > _INT_LIMIT:
-                self._note(key, "does not fit 64 bits")
-            elif not math.isfinite(value):
+            elif isinstance(value, float) and not math.isfinite(value):
                 self._note(key, "is not finite")
+            elif abs(value) > _INT_LIMIT:
+                self._note(key, "is beyond any range of its unit")
             else:
                 return float(value)
         return None
@@ -237,17 +237,20 @@ def per_request(fields: Fields, row: Row, ok: list[bool] | None, latency_key: st
         row.workload.input_len_p50_tokens, row.workload.input_len_p95_tokens = _two(_kept(inputs, ok))
     if lengths:
         row.workload.output_len_p50_tokens, row.workload.output_len_p95_tokens = _two(_kept(lengths, ok))
+    gaps, answered = _gaps(fields, ok)
     worst: tuple[float, str] | None = None
     count = 0
-    for name, values in (("ttft_ms", first), ("itl_ms", _gaps(fields, ok)), ("e2e_ms", total)):
-        if not values:
-            continue
-        count = max(count, len(values) if name != "itl_ms" else count)
-        worst = _replace(row, name, values, worst)
-    if first or total:
-        row.recomputed = Recomputed(
-            requests=count, largest_deviation=worst[0] if worst else None, where=worst[1] if worst else None
-        )
+    for name, values, requests in (
+        ("ttft_ms", first, len(first or ())),
+        ("itl_ms", gaps, answered),
+        ("e2e_ms", total, len(total or ())),
+    ):
+        if values:
+            count = max(count, requests)
+            worst = _replace(row, name, values, worst)
+    if count:
+        deviation, where = worst if worst is not None else (None, None)
+        row.recomputed = Recomputed(requests=count, largest_deviation=deviation, where=where)
 
 
 def _kept(values: list[float] | None, ok: list[bool] | None) -> list[float] | None:
@@ -256,19 +259,20 @@ def _kept(values: list[float] | None, ok: list[bool] | None) -> list[float] | No
     return [v for v, good in zip(values, ok, strict=True) if good]
 
 
-def _gaps(fields: Fields, ok: list[bool] | None) -> list[float] | None:
+def _gaps(fields: Fields, ok: list[bool] | None) -> tuple[list[float] | None, int]:
+    """All gaps between tokens, and of how many requests."""
     value = fields.raw("itls")
     if not isinstance(value, list):
-        return None
+        return None, 0
     lists = cast("list[Any]", value)
     if ok is not None and len(ok) == len(lists):
         lists = [v for v, good in zip(lists, ok, strict=True) if good]
     flat: list[float] = []
     for item in lists:
         if not isinstance(item, list) or not all(_is_number(v) for v in cast("list[Any]", item)):
-            return None
+            return None, 0
         flat.extend(cast("list[float]", item))
-    return flat
+    return flat, len(lists)
 
 
 def _two(values: list[float] | None) -> tuple[float | None, float | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,8 +55,15 @@ def command() -> None:
 
 
 def _context(settings: tuple[str, ...]) -> dict[str, Any]:
-    """`--set field=value` as row fields; values are read as JSON where they are JSON."""
+    """`--set field=value` as row fields: the text where the field takes text, else its JSON value.
+
+    Raises:
+        UsageFault: no such field, or neither form fits it.
+    """
     import json
+
+    from infer_forge.bench.model import Row
+    from infer_forge.bench.read import annotate
 
     out: dict[str, Any] = {}
     for item in settings:
@@ -63,9 +71,15 @@ def _context(settings: tuple[str, ...]) -> dict[str, Any]:
         if not sep or not name:
             raise UsageFault(f"--set needs FIELD=VALUE, not {item!r}")
         try:
-            out[name] = json.loads(text)
+            value = json.loads(text)
         except ValueError:
+            value = text
+        try:
+            annotate(Row(tool="any"), {name: text})
             out[name] = text
+        except UsageFault:
+            annotate(Row(tool="any"), {name: value})
+            out[name] = value
     return out
 
 
@@ -121,9 +135,7 @@ def _row_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("files", nargs=-1, required=True, type=_FILES)
 @_row_options
 @format_options
-@click.pass_context
 def check(
-    ctx: click.Context,
     files: tuple[Path, ...],
     tool: str,
     settings: tuple[str, ...],
@@ -142,7 +154,9 @@ def check(
     report = check_report(got.rows, *locked_contract(contract))
     report.header.inputs = got.files
     emit(report, form, out)
-    ctx.exit({"pass": 0, "fail": 4, "unknown": 3}[report.extra["verdict"]])
+    code = {"pass": 0, "fail": 4, "unknown": 3}[report.extra["verdict"]]
+    if code:
+        sys.exit(code)
 
 
 @command.command()
