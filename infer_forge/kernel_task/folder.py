@@ -53,7 +53,8 @@ def files_of(folder: Path, patterns: Iterable[str]) -> list[Path]:
     for pattern in patterns:
         if pattern.startswith("/") or ".." in Path(pattern).parts:
             raise InputUnusable(f"pattern {pattern!r} leaves the folder", where=str(folder / TASK))
-        found |= {p for p in folder.glob(pattern) if p.is_file() and "__pycache__" not in p.parts}
+        wanted = f"{pattern}/*" if pattern.endswith("**") else pattern  # pathlib's `**` alone matches folders only
+        found |= {p for p in folder.glob(wanted) if p.is_file() and "__pycache__" not in p.parts}
     return sorted(found)
 
 
