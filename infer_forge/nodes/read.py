@@ -122,8 +122,9 @@ def _segments(registry: Registry, collector_id: str) -> Iterator[tuple[Snapshot,
     refs = sorted(registry.store.tips(f"{OBS}{collector_id}/"), reverse=True)
     for ref in refs[:2]:
         snapshot = registry.store.read(ref)
-        for path in reversed(snapshot.list()):
-            yield snapshot, path
+        for day in reversed(snapshot.children()):
+            for name in reversed(snapshot.children(day)):
+                yield snapshot, day + name
 
 
 def newest(registry: Registry, node: str) -> Observation | None:

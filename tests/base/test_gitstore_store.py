@@ -74,6 +74,9 @@ def test_a_prefix_lists_a_folder_or_the_start_of_names(store: Store) -> None:
     assert snapshot.list("ab") == ["ab/x", "ab/y", "abc"]
     assert snapshot.list("ab/y") == ["ab/y"]
     assert snapshot.list("nothing/") == []
+    assert snapshot.children() == ["ab/", "abc", "b"]
+    assert snapshot.children("ab/") == ["x", "y"]
+    assert snapshot.children("abc") == snapshot.children("nothing/here") == []
     assert snapshot.get("ab") is None
     assert snapshot.get("abc/x") is None
 

@@ -57,6 +57,16 @@ class Snapshot:
         data = self.get(path)
         return None if data is None else loads(data, where=f"{self.ref}:{path}")
 
+    def children(self, folder: str = "") -> list[str]:
+        """Names directly in a folder, in git's order, folders with a `/` at the end; reads no deeper."""
+        current = self.tree
+        for part in folder.strip("/").split("/") if folder.strip("/") else ():
+            mode, current = self._objects.tree(current).get(part, (0, None)) if current else (0, None)
+            if mode != TREE_MODE:
+                return []
+        entries = self._objects.tree(current) if current else {}
+        return [f"{name}/" if mode == TREE_MODE else name for name, (mode, _) in entries.items()]
+
     def list(self, prefix: str = "") -> list[str]:
         """Paths of all files whose path starts with `prefix`, in git's order."""
         return [path for path, _ in self._files(prefix)]

@@ -313,7 +313,9 @@ def collect_garbage(gitdir: Path, prune_after: str) -> None:
     """Pack loose objects and drop unreachable ones older than `prune_after`."""
     command = ["git", f"--git-dir={gitdir}", "gc", "--quiet", f"--prune={prune_after}"]
     try:
-        done = subprocess.run(command, env=git_environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=git_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         raise MissingPart("the `git` program is not installed", next_step="install git (2.29 or later)") from None
     if done.returncode:
