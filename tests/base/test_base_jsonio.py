@@ -59,3 +59,24 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path, monkey
         jsonio.write_atomic(target, "new")
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["f.json"]
+
+
+def test_a_device_or_pipe_is_written_into_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    jsonio.write_atomic(pipe, "through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()
+    if Path("/dev/null").is_char_device():
+        jsonio.write_atomic("/dev/null", "gone")
+        assert Path("/dev/null").is_char_device()
+
+
+def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    jsonio.write_atomic(tmp_path / "link", "new")
+    assert (tmp_path / "real").read_text() == "new"
+    assert (tmp_path / "link").is_symlink()
