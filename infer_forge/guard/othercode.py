@@ -208,7 +208,7 @@ def editor(cmd: Cmd, walk: Any) -> None:
     """Editors: `vim -c ':!CMD'`, `+CMD`, `emacs --eval`, ed scripts."""
     texts: list[str] = []
     for i, word in enumerate(cmd.argv[1:], 1):
-        if word.text in ("-c", "--cmd", "-S", "--eval", "-eval", "-e", "--exec") and i + 1 < len(cmd.argv):
+        if word.text in ("-c", "--cmd", "-S", "--eval", "-eval", "-e", "--exec", "-sc", "-esc", "-Esc", "-nc") and i + 1 < len(cmd.argv):
             texts.append(cmd.argv[i + 1].text)
         elif word.text.startswith("+") and len(word.text) > 1:
             texts.append(word.text[1:])
@@ -293,6 +293,11 @@ def archive(cmd: Cmd, walk: Any) -> None:
         match = re.match(r"--checkpoint-action=exec=(.+)", text, re.DOTALL)
         if match:
             walk.nested(match.group(1), cmd, "tar --checkpoint-action", stdin=None)
+
+
+# GNU make manual, "Variables Used by Implicit Rules"
+_MAKE_DEFAULTS = {"MAKE": "make", "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77", "RM": "rm -f", "CURDIR": ".", "SHELL": "/bin/sh",
+                  "CFLAGS": "", "CXXFLAGS": "", "CPPFLAGS": "", "LDFLAGS": "", "LDLIBS": ""}  # fmt: skip
 
 
 def make(cmd: Cmd, walk: Any) -> None:
@@ -418,9 +423,7 @@ def _check_recipe(
         name = match.group(1) or match.group(2) or match.group(3)
         if name in variables:
             return variables[name]
-        if name == "MAKE":
-            return "make"
-        return "${__unknown}"
+        return _MAKE_DEFAULTS.get(name, "${__unknown}")
 
     scope = walk.scope.copy()
     scope.cwds = cwds

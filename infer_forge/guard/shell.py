@@ -19,6 +19,8 @@ MAX_DEPTH = 8
 MAX_NESTING = 60
 MAX_NODES = 6000
 MAX_COMMANDS = 400
+MAX_PIECES = 600
+"""Quoted and unquoted pieces of one word, or words of one command."""
 MAX_ALTERNATIVES = 8
 MAX_BYTES = 64 * 1024
 """Longer texts are parsed as far as `MAX_PARSED` and answered with ask at least."""
@@ -192,13 +194,7 @@ class Walk:
         shell = self.shell
         shell.nodes += 1
         if shell.nodes > MAX_NODES or len(shell.cmds) > MAX_COMMANDS or self.nesting > MAX_NESTING:
-            if not shell.notes.get("too-much"):
-                shell.notes["too-much"] = True
-                shell.problem(
-                    "the command is too large to follow",
-                    self.span(node),
-                    risk_tokens(self.source.decode("utf-8", "replace")),
-                )
+            self._too_much(node)
             return []
         self.nesting += 1
         try:
@@ -206,6 +202,13 @@ class Walk:
             return method(self, node, stdin, pipe_to)
         finally:
             self.nesting -= 1
+
+    def _too_much(self, node: Any) -> None:
+        """Say once that the rest is not followed; a risky word in it then denies."""
+        if not self.shell.notes.get("too-much"):
+            self.shell.notes["too-much"] = True
+            tokens = risk_tokens(self.source.decode("utf-8", "replace"))
+            self.shell.problem("the command is too large to follow", self.span(node), tokens)
 
     def _children(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
         out: list[Cmd] = []
@@ -570,8 +573,12 @@ class Walk:
 
     def expand(self, node: Any, *, split: bool = True) -> list[Fields]:
         """All values that a word may have; each is a list of fields. Never empty."""
-        self.shell.nodes += 1
+        shell = self.shell
+        shell.nodes += 1
         kind = node.type
+        if shell.nodes > MAX_NODES or node.child_count > MAX_PIECES:
+            self._too_much(node)
+            return [[Word("", dyn=True)]]
         if kind == "word":
             return self._word(node)
         if kind == "raw_string":
@@ -584,10 +591,10 @@ class Walk:
             return self._string(node)
         if kind in ("simple_expansion", "expansion"):
             options = self._variable(node)
-            return [_split(f) if split else [_joined(f)] for f in options]
+            return [_split(f, self._separators()) if split else [_joined(f)] for f in options]
         if kind == "command_substitution":
             word = self._captured(node)
-            return [_split([word]) if split else [word]]
+            return [_split([word], self._separators()) if split else [word]]
         if kind == "process_substitution":
             word = self._captured(node)
             return [[Word("/dev/fd/63", dyn=True, sources=word.sources, quoted=True)]]
@@ -692,9 +699,19 @@ class Walk:
                 gap = self.source[at : child.start_byte].decode("utf-8", "replace")
                 options = [_glue(o, [Word(quoting.unescape(gap))]) for o in options]
             at = child.end_byte
-            values = [[self._plain(self.text(child), tilde=i == 0)]] if child.type == "word" else self.expand(child)
+            if child.type == "word":
+                values = [[self._plain(self.text(child), tilde=i == 0)]]
+            elif child.type in ("simple_expansion", "expansion"):
+                values = [_split(f, self._separators(), edges=True) for f in self._variable(child)]
+            else:
+                values = self.expand(child)
             options = [_glue(o, v) for o, v in product(options, values)][:MAX_ALTERNATIVES]
-        return options
+        return [[w for w in o if w.text or w.dyn or w.quoted or w.fresh] for o in options]
+
+    def _separators(self) -> str:
+        """The characters of IFS where it is set in the text, else blanks."""
+        values = self.scope.vars.get("IFS")
+        return values[-1][0].text if values and values[-1] and not values[-1][0].dyn else " \t\n"
 
     def _captured(self, node: Any) -> Word:
         """A command or process substitution: walk it and, where its output is known, give it."""
@@ -785,6 +802,8 @@ class Walk:
         if name in ("@", "*") and scope.pos is not None:
             return [[w for f in scope.pos for w in f]]
         value = scope.env.get(name)
+        if name == "IFS":
+            return [[Word(" \t\n")]]
         if name == "PWD" and scope.cwds[0]:
             value = scope.cwds[0]
         if value is not None:
@@ -809,18 +828,32 @@ def _quoted(fields: Fields) -> Fields:
     return [Word(w.text, w.dyn, False, w.sources, w.names, w.fresh, True, w.raw) for w in fields]
 
 
-def _split(fields: Fields) -> Fields:
-    """Field splitting of an unquoted expansion; an empty one vanishes."""
+def _split(fields: Fields, separators: str = " \t\n", *, edges: bool = False) -> Fields:
+    """Field splitting of an unquoted expansion; an empty one vanishes.
+
+    With `edges` a separator at the beginning or end gives an empty field there, so that what is glued on stays apart.
+    """
     out: Fields = []
     for word in fields:
-        parts = word.text.split()
-        if not parts:
-            if word.dyn:
+        text = word.text
+        parts = text.split() if separators == " \t\n" else _cut(text, separators)
+        if not parts and not (edges and text):
+            if word.dyn or word.fresh:
                 out.append(word)
             continue
+        if edges and text[:1] in separators and text:
+            out.append(Word(""))
         for part in parts:
             out.append(Word(part, word.dyn, quoting.has_glob(part), word.sources, word.names, word.fresh))
+        if edges and text[-1:] in separators and text:
+            out.append(Word(""))
     return out
+
+
+def _cut(text: str, separators: str) -> list[str]:
+    for separator in separators[1:]:
+        text = text.replace(separator, separators[0])
+    return [part for part in text.split(separators[0]) if part] if separators else [text]
 
 
 def _glue(left: Fields, right: Fields) -> Fields:

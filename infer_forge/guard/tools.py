@@ -152,29 +152,33 @@ def _bench(policy: dict[str, Any], folder: str) -> Any:
     return Bench(Shell(from_ownership(folder), policy))
 
 
+def _commands(tool_input: dict[str, Any]) -> list[str]:
+    """Shell texts among a tool's arguments: strings, word lists, and `command` with `args`."""
+    import shlex
+
+    out: list[str] = []
+    args: Any = tool_input.get("args", tool_input.get("arguments"))
+    words: list[str] = [str(a) for a in args] if isinstance(args, list) else []  # pyright: ignore
+    for key in (*_COMMAND_KEYS, "argv"):
+        value: Any = tool_input.get(key)
+        if isinstance(value, list) and value:
+            out.append(shlex.join(str(v) for v in value) if len(value) > 1 and key != "commands" else "\n".join(map(str, value)))  # pyright: ignore
+        elif isinstance(value, str) and value.strip():
+            out.append(f"{value} {shlex.join(words)}" if words else value)
+    return out
+
+
 def _mcp(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     """A tool of an MCP server: commands among its arguments are checked; a verb that acts and cannot be looked into is asked about."""
     verb = tool.rsplit("__", 1)[-1]
     ours = "infer_forge" in tool or "infer-forge" in tool
     worst: Decision = (ALLOW, "", "", "", None)
     found = False
-    for key, value in tool_input.items():
-        if ours and verb in ("check_command",):
-            break
-        if (
-            isinstance(value, list)
-            and key in (*_COMMAND_KEYS, "args", "argv")
-            and value
-            and all(isinstance(v, str) for v in value)
-        ):  # pyright: ignore[reportUnknownVariableType]
-            import shlex
-
-            value = shlex.join(value)  # pyright: ignore[reportUnknownArgumentType]
-        if key in _COMMAND_KEYS and isinstance(value, str) and value.strip():
-            found = True
-            decision = _check(value, folder, f"{tool}: {value}")
-            if RANK[decision[0]] > RANK[worst[0]] or worst[4] is None:
-                worst = decision
+    for command in [] if ours else _commands(tool_input):
+        found = True
+        decision = _check(command, folder, f"{tool}: {command}")
+        if RANK[decision[0]] > RANK[worst[0]] or worst[4] is None:
+            worst = decision
     if found or ours or _READING.match(verb):
         return worst
     if _ACTING.search(verb):

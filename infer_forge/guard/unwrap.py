@@ -184,6 +184,8 @@ def shell(cmd: Cmd, walk: Any) -> None:
         return
     rest = argv[i:]
     scope = walk.scope.copy()
+    for variable, value in cmd.env.items():
+        scope.vars[variable] = [[value]]
     if has_code:
         if rest:
             scope.pos = [[w] for w in rest[2:]]
@@ -252,6 +254,9 @@ def _source(cmd: Cmd, walk: Any) -> None:
     if len(cmd.argv) < 2:
         return
     word = cmd.argv[1]
+    if word.text in ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-") and cmd.stdin is not None:
+        _stdin_code(cmd, walk, cmd.stdin, walk.scope)
+        return
     if word.sources and word.dyn:
         _stdin_code(cmd, walk, Source(cmds=word.sources), walk.scope)
         return
@@ -624,38 +629,27 @@ def _tmux(cmd: Cmd, walk: Any) -> None:
             "\n" if w.text in ("Enter", "C-m", "C-j", "KPEnter") else " " if w.text == "Space" else w.raw for w in keys
         )
         walk.nested(text, cmd, "tmux send-keys", stdin=None)
-    elif verb in (
-        "new",
-        "new-session",
-        "neww",
-        "new-window",
-        "splitw",
-        "split-window",
-        "respawn-pane",
-        "respawnp",
-        "respawn-window",
-        "respawnw",
-        "run",
-        "run-shell",
-        "if",
-        "if-shell",
-        "pipe-pane",
-        "pipep",
-        "display-popup",
-        "popup",
-    ):
-        words = rest[
-            past_options(
-                rest, "cnstxyFelpbdhwES" if verb.startswith(("new", "split", "resp")) else "tcdxywhb", [], start=0
-            ) :
-        ]
+    elif verb in _TMUX_VERBS:
+        words = rest[past_options(rest, _TMUX_VERBS[verb], [], start=0) :]
         if len(words) == 1:
             _payload(words[0], cmd, walk, f"tmux {verb}", stdin=None)
         elif words and verb in ("if", "if-shell"):
             for word in words:
-                walk.nested(word.text, cmd, f"tmux {verb}", stdin=None)
+                walk.nested(word.raw, cmd, f"tmux {verb}", stdin=None)
         elif words:
             walk.emit(cmd.inner(words, f"tmux {verb}", stdin=None))
+
+
+# tmux(1): verbs that run a command, and their options with a value
+_TMUX_VERBS = {
+    **dict.fromkeys(("new", "new-session"), "cefFnstxy"),
+    **dict.fromkeys(("neww", "new-window"), "ceFnt"),
+    **dict.fromkeys(("splitw", "split-window"), "ceFlpt"),
+    **dict.fromkeys(("respawn-pane", "respawnp", "respawn-window", "respawnw"), "cet"),
+    **dict.fromkeys(("run", "run-shell"), "cdt"),
+    **dict.fromkeys(("if", "if-shell", "pipe-pane", "pipep"), "t"),
+    **dict.fromkeys(("display-popup", "popup"), "bcdehsStTwxy"),
+}
 
 
 def _screen(cmd: Cmd, walk: Any) -> None:

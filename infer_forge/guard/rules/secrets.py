@@ -111,7 +111,7 @@ def show(cmd: Cmd, bench: Any) -> None:
             bench.hit(DENY, "secrets.environment", "this prints every variable, secrets included", cmd)
         return
     if name in ("set", "export", "declare", "typeset"):
-        if not words or words in (["-p"], ["-x"], ["-px"], ["-xp"]):
+        if not words or (name != "set" and words in (["-p"], ["-x"], ["-px"], ["-xp"])):
             bench.hit(DENY, "secrets.environment", "this prints every variable, secrets included", cmd)
         elif words[0] == "-p" and any(redact.is_secret_name(w) for w in words[1:]):
             bench.hit(DENY, "secrets.show", "this prints a secret into the transcript", cmd)
