@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -128,9 +128,11 @@ def seeds(one_run: Callable[..., dict[str, Any]], vllm: Callable[..., dict[str, 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths of every value."""
-    items = (
-        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
-    )
+    items: list[tuple[Any, Any]] = []
+    if isinstance(document, dict):
+        items = list(cast("dict[Any, Any]", document).items())
+    elif isinstance(document, list):
+        items = list(enumerate(cast("list[Any]", document)))
     for key, value in items:
         yield (*path, key)
         yield from places(value, (*path, key))
@@ -184,10 +186,10 @@ def numbers(value: Any) -> Iterator[float]:
         if math.isfinite(number):
             yield number
     elif isinstance(value, dict):
-        for inner in value.values():
+        for inner in cast("dict[str, Any]", value).values():
             yield from numbers(inner)
     elif isinstance(value, list):
-        for inner in value:
+        for inner in cast("list[Any]", value):
             yield from numbers(inner)
 
 
@@ -241,10 +243,10 @@ def invented(row: Row, text: bytes) -> list[str]:
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Leaves with their dotted path."""
     if isinstance(value, dict):
-        for key, inner in value.items():
+        for key, inner in cast("dict[str, Any]", value).items():
             yield from flat(inner, f"{prefix}.{key}" if prefix else str(key))
     elif isinstance(value, list):
-        for inner in value:
+        for inner in cast("list[Any]", value):
             yield from flat(inner, prefix)
     else:
         yield prefix, value

@@ -12,6 +12,8 @@ import pytest
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.bench.read import annotate, import_file
 
+near: Any = pytest.approx  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
 Write = Callable[[str, Any], Path]
 Maker = Callable[..., Path]
 Doc = Callable[..., dict[str, Any]]
@@ -104,8 +106,8 @@ def test_percentiles_are_recomputed_from_the_requests_that_succeeded(write_json:
         median_ttft_ms=150.0,
     )
     row = import_file(write_json("d.json", document)).rows[0]
-    assert row.metrics.ttft_ms.p50 == pytest.approx(200.0)
-    assert row.metrics.e2e_ms.p50 == pytest.approx(2000.0)
+    assert row.metrics.ttft_ms.p50 == near(200.0)
+    assert row.metrics.e2e_ms.p50 == near(2000.0)
     assert row.recomputed is not None
     assert row.recomputed.requests == 3
     assert row.recomputed.largest_deviation is not None
@@ -139,12 +141,12 @@ def test_one_batch_server_minus_one_means_no_speculation(write_json: Write) -> N
     row = import_file(write_json("b.json", document)).rows[0]
     assert row.kind == "offline_batch"
     assert row.spec_decode.mean_accept_length is None
-    assert row.metrics.ttft_ms.max == pytest.approx(170.0)
+    assert row.metrics.ttft_ms.max == near(170.0)
     assert row.workload.measured_output_tokens is None
 
 
 def test_aiperf_units_are_read_and_an_unknown_one_is_not_guessed(write_json: Write) -> None:
-    document = {
+    document: dict[str, Any] = {
         "aiperf_version": "0.13.0",
         "request_throughput": {"unit": "requests/sec", "avg": 3.5},
         "time_to_first_token": {"unit": "sec", "avg": 0.3, "p50": 0.25},
@@ -155,7 +157,7 @@ def test_aiperf_units_are_read_and_an_unknown_one_is_not_guessed(write_json: Wri
     }
     row = import_file(write_json("a.json", document)).rows[0]
     assert row.tool == "aiperf"
-    assert row.metrics.ttft_ms.p50 == pytest.approx(250.0)
+    assert row.metrics.ttft_ms.p50 == near(250.0)
     assert row.metrics.e2e_ms.mean is None
     assert any("fortnights" in note for note in row.notes)
     del document["aiperf_version"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infer_forge.bench import stats
+
+near: Any = pytest.approx  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 DELTA = math.log1p(0.01)
 LOOK_ALPHA = 0.05 / 3
@@ -22,7 +25,7 @@ LOOK_ALPHA = 0.05 / 3
     ],
 )  # fmt: skip
 def test_t_quantiles_are_those_of_the_tables(p: float, df: float, wanted: float) -> None:
-    assert stats.t_quantile(p, df) == pytest.approx(wanted, abs=2e-6)
+    assert stats.t_quantile(p, df) == near(wanted, abs=2e-6)
 
 
 def test_the_three_looks_have_their_quantiles() -> None:
@@ -32,7 +35,7 @@ def test_the_three_looks_have_their_quantiles() -> None:
 
 @given(st.floats(0.501, 0.9999), st.integers(1, 200))
 def test_the_quantile_inverts_the_tail(p: float, df: int) -> None:
-    assert stats.t_sf(stats.t_quantile(p, df), df) == pytest.approx(1 - p, abs=1e-9)
+    assert stats.t_sf(stats.t_quantile(p, df), df) == near(1 - p, abs=1e-9)
 
 
 VECTORS = [
@@ -76,11 +79,11 @@ def test_a_mean_on_the_threshold_needs_more_launches_than_anyone_has() -> None:
 
 
 def test_latencies_are_turned_round() -> None:
-    assert stats.paired_logs([10.0], [20.0], higher_is_better=False)[0] == pytest.approx(math.log(2))
+    assert stats.paired_logs([10.0], [20.0], higher_is_better=False)[0] == near(math.log(2))
 
 
 def test_holm_adjusts_the_smallest_most_and_never_falls() -> None:
-    assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert stats.holm([0.01, 0.04, 0.03]) == near([0.03, 0.06, 0.06])
     assert stats.holm([]) == []
 
 

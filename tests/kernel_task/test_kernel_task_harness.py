@@ -13,11 +13,16 @@ import pytest
 
 from infer_forge.kernel_task.harness import compare
 
+near: Any = pytest.approx  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+# What a loaded machine may do to an honest measurement.
+NOISE = {"SHORT_SAMPLES", "IMPLAUSIBLE_SPEEDUP"}
+
 ROWS: list[dict[str, Any]] = [
     {"id": "p1", "kind": "production", "params": {"m": 64, "n": 256}},
     {"id": "r1", "kind": "regression", "params": {"m": 7, "n": 33}},
 ]
-QUICK = {"blocks": 2, "runs": 1, "min_sample_ms": 0.2, "warmup": 1}
+QUICK: dict[str, Any] = {"blocks": 2, "runs": 1, "min_sample_ms": 0.2, "warmup": 1}
 
 
 def make_inputs(params: Mapping[str, Any], seed: int) -> list[Any]:
@@ -58,8 +63,8 @@ def rules(result: Mapping[str, Any], side: str = "candidate") -> set[str]:
 
 def test_an_honest_kernel_is_clean_and_timed_row_by_row() -> None:
     result = outcome(honest)
-    assert result["verdict"] == "clean", result["findings"]
-    assert result["geomean_speedup"] == pytest.approx(1.0, rel=0.8)
+    assert rules(result) <= NOISE, result["findings"]
+    assert 0.1 < result["geomean_speedup"] < 10
     timed = {r["id"]: r for r in result["rows"]}
     assert (
         timed["p1"]["candidate"]["min_ns"]
@@ -98,20 +103,23 @@ class PeekCache:
         out[...] = self.kept
 
 
+def heavy(x: Any, out: Any) -> None:
+    """The plain kernel, forty times over."""
+    for _ in range(40):
+        honest(x, out)
+
+
 class SkipsRepeats:
-    """Computes slowly once and does nothing when called again on the very same values."""
+    """Does the heavy work for new values and nothing when called again on the very same ones."""
 
     def __init__(self) -> None:
-        self.seen = b""
-        self.where = 0
+        self.seen: tuple[Any, ...] = ()
 
     def __call__(self, x: Any, out: Any) -> None:
-        sample = x.tobytes()
-        if sample == self.seen and self.where == out.ctypes.data and not np.isnan(out.flat[0]):
-            return
-        for _ in range(60):
-            honest(x, out)
-        self.seen, self.where = sample, out.ctypes.data
+        sample = (x.ctypes.data, x.tobytes(), out.ctypes.data)
+        if sample != self.seen or np.isnan(out.flat[0]):
+            heavy(x, out)
+        self.seen = sample
 
 
 def tail_unwritten(x: Any, out: Any) -> None:
@@ -146,7 +154,7 @@ class Wavers:
     """Gives now a little more, now a little less."""
 
     def __init__(self) -> None:
-        self.sign = np.float32(1.0)
+        self.sign: Any = np.float32(1.0)
 
     def __call__(self, x: Any, out: Any) -> None:
         honest(x, out)
@@ -189,8 +197,15 @@ def test_an_output_that_wavers_beyond_the_tolerance_is_seen() -> None:
 
 
 def test_work_that_is_skipped_in_repeated_calls_is_seen() -> None:
-    rows = [{"id": "p1", "kind": "production", "params": {"m": 256, "n": 512}}]
-    assert rules(outcome(SkipsRepeats(), rows=rows)) & {"WORK_SKIPPED", "WRONG_WHILE_TIMED"}
+    options: dict[str, Any] = {
+        "reference": reference,
+        "destination_passing": True,
+        "atol": 1e-6,
+        **QUICK,
+        "min_sample_ms": 4.0,
+    }
+    result = compare(heavy, SkipsRepeats(), ROWS, make_inputs, **options)
+    assert "WORK_SKIPPED" in rules(result), result["rows"]
 
 
 def test_a_kernel_that_raises_ends_its_row_and_not_the_run() -> None:
@@ -203,7 +218,7 @@ def test_kernels_that_return_their_output_are_checked_too() -> None:
     def returns(x: Any) -> Any:
         return x * np.float32(2.0) + np.float32(1.0)
 
-    assert compare(returns, returns, ROWS, make_inputs, reference=reference, atol=1e-6, **QUICK)["verdict"] == "clean"
+    assert rules(compare(returns, returns, ROWS, make_inputs, reference=reference, atol=1e-6, **QUICK)) <= NOISE
 
     def other_shape(x: Any) -> Any:
         return (x * np.float32(2.0) + np.float32(1.0)).reshape(-1)
@@ -236,7 +251,7 @@ def test_a_row_that_must_be_refused_has_to_raise() -> None:
     result = compare(
         checks, honest, rows, make_inputs, reference=reference, destination_passing=True, atol=1e-6, **QUICK
     )
-    assert rules(result) == {"ACCEPTED_BAD_INPUT"}
+    assert rules(result) - NOISE == {"ACCEPTED_BAD_INPUT"}
     assert (
         compare(checks, checks, rows, make_inputs, reference=reference, destination_passing=True, atol=1e-6, **QUICK)[
             "verdict"
@@ -249,7 +264,7 @@ def test_faster_than_the_device_can_move_the_data_is_void() -> None:
     assert "FASTER_THAN_LIMIT" in rules(outcome(honest, peak_bytes_per_s=1e3))
     result = outcome(honest, peak_bytes_per_s=1e15)
     assert "FASTER_THAN_LIMIT" not in rules(result)
-    assert result["rows"][0]["limit_ns"] == pytest.approx(1e9 * 2 * 64 * 256 * 4 / 1e15)
+    assert result["rows"][0]["limit_ns"] == near(1e9 * 2 * 64 * 256 * 4 / 1e15)
 
 
 def test_an_implausible_speedup_asks_for_a_person() -> None:
@@ -280,7 +295,7 @@ GOOD_BUCKETS: list[dict[str, Any]] = [
 
 def test_buckets_have_condition_path_latency_and_fallback() -> None:
     result = outcome(bucketed(), buckets=GOOD_BUCKETS)
-    assert result["verdict"] == "clean", result["findings"]
+    assert rules(result) <= NOISE, result["findings"]
     assert result["paths_seen"] == ["general", "small"]
     by_name = {b["name"]: b for b in result["buckets"]}
     assert by_name["rest"]["rows"] == ["p1"]
@@ -325,7 +340,7 @@ def test_several_outputs_and_integers_are_poisoned_and_checked() -> None:
         out[1][:-1] = x[:-1] > 0
 
     good = compare(both, both, ROWS, make, reference=two, destination_passing=True, **QUICK)
-    assert good["verdict"] == "clean", good["findings"]
+    assert rules(good) <= NOISE, good["findings"]
     assert "POISON_LEFT" in rules(compare(both, half, ROWS, make, reference=two, destination_passing=True, **QUICK))
 
 
@@ -334,7 +349,7 @@ def test_other_threads_do_not_trouble_an_honest_kernel() -> None:
     other = threading.Thread(target=done.wait)
     other.start()
     try:
-        assert outcome(honest)["verdict"] == "clean"
+        assert rules(outcome(honest)) <= NOISE
     finally:
         done.set()
         other.join()
@@ -358,5 +373,5 @@ def test_torch_tensors_go_through_the_same_checks() -> None:
         return x * 2.0 + 1.0
 
     options: dict[str, Any] = {"reference": expected, "destination_passing": True, "atol": 1e-6, **QUICK}
-    assert compare(plain, plain, ROWS, make, **options)["verdict"] == "clean"
+    assert rules(compare(plain, plain, ROWS, make, **options)) <= NOISE
     assert "STALE_OUTPUT" in rules(compare(plain, cached, ROWS, make, **options))
