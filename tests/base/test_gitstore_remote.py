@@ -349,3 +349,12 @@ def test_writers_in_threads_with_clones_of_their_own_lose_nothing(tmp_path: Path
     assert Store.open(hub).read(REF).get("n") == b"16"
     fsck(hub)
     assert os.listdir(hub / "refs" / "forge") == ["claims"]
+
+
+def test_a_shared_hub_lets_a_ref_without_history_be_replaced(tmp_path: Path) -> None:
+    hub = tmp_path / "shared.git"
+    subprocess.run(["git", "init", "-q", "--bare", "--shared=group", str(hub)], check=True)
+    store = Store.open(tmp_path / "a.git", str(hub), replaceable=("refs/live/",))
+    for i in range(3):  # receive.denyNonFastForwards, which --shared sets, guards refs/heads/ alone
+        store.replace("refs/live/x", Changes(put={"s": str(i)}), "live")
+    assert Store.open(hub).read("refs/live/x").get("s") == b"2"

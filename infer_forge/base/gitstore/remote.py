@@ -168,7 +168,7 @@ class Remote:
         if code == 0:
             return "landed", words
         if line.startswith("!"):
-            if "hook declined" in line or "prohibited" in line or "denying" in line:
+            if "hook declined" in line or "prohibited" in line or "denying" in words:
                 raise PushRefused(f"the hub refuses this push: {_last(words)}", where=self.url)
             if any(sign in words for sign in _LOST):
                 return "lost", words
