@@ -19,7 +19,7 @@ from infer_forge.ncu import dictionary
 from infer_forge.ncu.container import MAGIC, ZSTD, Container, Entry, read_container
 from infer_forge.ncu.model import HotSpot, Launch, NcuReport, RuleResult
 from infer_forge.ncu.names import identity
-from infer_forge.ncu.read import no_kernel, no_launch, ordinals, to_values
+from infer_forge.ncu.read import choose_launches, no_kernel, no_launch, ordinals, to_values
 
 MEMORY_BYTES = 1 << 30
 TIMEOUT_S = 120
@@ -39,16 +39,48 @@ def load_binary(
         report = NcuReport(str(file), "ncu-rep", session=box.session, in_file=len(box.results))
         report.names = dict(Counter(e.kernel for e in box.results))
         _refuse_empty(box, file)
-        for kind, count in box.other_results.items():
-            report.lost.append(f"{count} {kind} results are counted, not read")
+        if box.other_results and (mixed := _mixed(box, plain, report, pattern, launch, hot=hot, cap=cap)):
+            return mixed
         chosen = _choose(box, pattern, launch, str(file))
         indices = _within(chosen, cap, report)
-        with _whole(box, plain, report) as readable:
+        with _readable(box, plain, report, kernels_only=bool(box.other_results)) as readable:
             answer = ask(readable, indices, hot=hot, where=str(file))
-    _take(
-        answer, report, {e.index: e for e in chosen}, ordinals([identity(e.kernel, e.demangled) for e in box.results])
-    )
+    names = [identity(e.kernel, e.demangled) for e in box.results]
+    _take(answer, report, {e.index: e for e in chosen}, ordinals(names))
     return report
+
+
+def _mixed(
+    box: Container,
+    plain: Path,
+    report: NcuReport,
+    pattern: re.Pattern[str] | None,
+    launch: int | None,
+    *,
+    hot: int,
+    cap: int,
+) -> NcuReport | None:
+    """A report with range, graph or command-list results, in the library's order; None: only its kernels can be read."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in box.other_results.items())
+    try:
+        with _readable(box, plain, report) as readable:
+            answer = ask(readable, None, hot=hot, where=report.path, most=cap)
+    except InputUnusable as exc:
+        nothing: dict[str, Any] = {"actions": [], "why": exc.what}
+        answer = nothing
+    if answer["actions"]:
+        report.in_file = len(box.results) + sum(box.other_results.values())
+        _take(answer, report, {}, [])
+        report.launches = choose_launches(report, pattern, launch)
+        return report
+    if not box.results:
+        raise InputUnusable(
+            f"holds {kinds} results and no kernel result, and ncu_report cannot read them",
+            where=report.path,
+            next_step="collect with --replay-mode kernel and --graph-profiling node for single kernels",
+        )
+    report.lost.append(f"{kinds} results are counted, not read: {answer.get('why', 'ncu_report shows none')}")
+    return None
 
 
 def _refuse_empty(box: Container, file: Path) -> None:
@@ -61,12 +93,7 @@ def _refuse_empty(box: Container, file: Path) -> None:
             next_step="copy or collect the report again",
         )
     if box.other_results:
-        kinds = ", ".join(f"{c} {k}" for k, c in box.other_results.items())
-        raise InputUnusable(
-            f"holds {kinds} results and no kernel result",
-            where=str(file),
-            next_step="collect with --replay-mode kernel and --graph-profiling node for single kernels",
-        )
+        return
     raise InputUnusable(
         "holds no result: no kernel was profiled",
         where=str(file),
@@ -105,19 +132,26 @@ def _unpacked(file: Path, head: bytes) -> Generator[Path]:
 
 
 @contextmanager
-def _whole(box: Container, plain: Path, report: NcuReport) -> Generator[Path]:
-    """The file itself, or, when its end is cut, a copy of its whole blocks (`ncu_report` reads a cut file as empty)."""
-    if not box.cut:
+def _readable(box: Container, plain: Path, report: NcuReport, *, kernels_only: bool = False) -> Generator[Path]:
+    """The file itself, or a copy of what of it can be read.
+
+    `ncu_report` reads a cut file as empty, so its whole blocks are copied; `kernels_only` leaves the blocks of other
+    results out.
+    """
+    if not box.cut and not kernels_only:
         yield plain
         return
-    report.lost.append(f"the file is cut: {box.cut}; {len(box.results)} whole results before it were read")
+    if box.cut:
+        note = f"the file is cut: {box.cut}; {len(box.results)} whole results before it were read"
+        report.lost += [note] if note not in report.lost else []
     with tempfile.TemporaryDirectory(prefix="infer-forge-ncu-") as folder:
         copy = Path(folder) / "whole.ncu-rep"
+        skip = [*(box.other_spans if kernels_only else []), (box.whole_bytes, box.whole_bytes)]
         with open(plain, "rb") as source, open(copy, "wb") as target:
-            left = box.whole_bytes
-            while left and (chunk := source.read(min(left, 1 << 22))):
-                target.write(chunk)
-                left -= len(chunk)
+            for begin, end in skip:
+                while (left := begin - source.tell()) > 0 and (chunk := source.read(min(left, 1 << 22))):
+                    target.write(chunk)
+                source.seek(end)
         yield copy
 
 
@@ -154,8 +188,10 @@ def _within(entries: list[Entry], cap: int, report: NcuReport) -> list[int]:
     return sorted(taken)
 
 
-def ask(path: Path, indices: list[int], *, hot: int, where: str, memory_bytes: int = MEMORY_BYTES) -> dict[str, Any]:
-    """One question to the subprocess that holds `ncu_report`.
+def ask(
+    path: Path, indices: list[int] | None, *, hot: int, where: str, memory_bytes: int = MEMORY_BYTES, most: int = 0
+) -> dict[str, Any]:
+    """One question to the subprocess that holds `ncu_report`: the results at `indices`, or the first `most` of any kind.
 
     Raises:
         MissingPart: the extra `ncu` is not installed.
@@ -167,7 +203,7 @@ def ask(path: Path, indices: list[int], *, hot: int, where: str, memory_bytes: i
         "wanted": names,
         "pattern": pattern,
         "indices": indices,
-        "max_actions": len(indices),
+        "max_actions": most if indices is None else len(indices),
         "memory_bytes": memory_bytes,
         "hot": hot,
         "sys_path": search_path(),

@@ -9,7 +9,8 @@ from typing import Any
 from infer_forge.base.records import Finding, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.ncu import dictionary, policy
-from infer_forge.ncu.report import Judged, digest
+from infer_forge.ncu.judged import Judged
+from infer_forge.ncu.report import digest
 
 VERDICTS = ("improved", "regressed", "same", "not_comparable")
 # Our metric -> whether less of it is better; None: neither.

@@ -48,6 +48,7 @@ class Container:
 
     Attributes:
         results: kernel results, in file order. other_results: range, command-list and graph results, counted only.
+        other_spans: where the blocks of `other_results` lie, from byte to byte.
         whole_bytes: length of the part that is whole; equal to the file's size when nothing is cut.
         cut: what is missing at the end, in words, or None.
     """
@@ -59,6 +60,7 @@ class Container:
     results: list[Entry] = field(default_factory=list[Entry])
     other_results: dict[str, int] = field(default_factory=dict[str, int])
     session: Session = field(default_factory=Session)
+    other_spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     whole_bytes: int = 0
     cut: str | None = None
 
@@ -120,6 +122,7 @@ def _walk(data: mmap.mmap, where: str) -> Container:
 
 def _block(data: mmap.mmap, at: int, found: Container, strings: list[bytes], notes: dict[str, Any]) -> int:
     """Read one block; returns where the next begins. Nothing of a cut block is kept."""
+    begin = at
     if at + 4 > len(data):
         raise InputUnusable("the size of the block is cut")
     (size,) = struct.unpack_from("<I", data, at)
@@ -144,6 +147,7 @@ def _block(data: mmap.mmap, at: int, found: Container, strings: list[bytes], not
     for number, kind in ((_NUM_RANGES, "range"), (_NUM_CMDLISTS, "cmdlist"), (_NUM_GRAPHS, "graph")):
         if numbers.get(number):
             found.other_results[kind] = found.other_results.get(kind, 0) + numbers[number]
+            found.other_spans.append((begin, at + payload))
     return at + payload
 
 

@@ -47,7 +47,7 @@ def load(
         report = load_binary(file, head, pattern, launch, hot=hot, cap=cap)
     else:
         report = _load_page(file, head)
-        report.launches = _chosen(report, pattern, launch)
+        report.launches = choose_launches(report, pattern, launch)
     for item in report.launches:
         dictionary.settle_labels(item)
         settle_rules(item)
@@ -127,7 +127,8 @@ def _form_of(line: str) -> str | None:
     return "text" if is_kernel_line(line) else None
 
 
-def _chosen(report: NcuReport, pattern: re.Pattern[str] | None, launch: int | None) -> list[Launch]:
+def choose_launches(report: NcuReport, pattern: re.Pattern[str] | None, launch: int | None) -> list[Launch]:
+    """The launches of a report that were asked for, by place and by name."""
     if launch is not None and not 0 <= launch < len(report.launches):
         raise no_launch(launch, len(report.launches), report.path)
     chosen = [item for item in report.launches if launch is None or item.index == launch]

@@ -94,6 +94,16 @@ def test_a_cut_at_every_block_is_refused_or_salvaged(tmp_path: Path) -> None:
         assert isinstance(found, InputUnusable) or found.header.coverage["lost"]
 
 
+@needs_library
+def test_kernels_beside_ranges_that_the_library_dies_on_are_read_all_the_same(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.ncu-rep", container([Kernel("a", busy()), Kernel("b", busy())], extra={7: 1}))
+    report = load(path)
+    assert [x.kernel for x in report.launches] == ["a", "b"]
+    assert any("1 range results are counted, not read" in x for x in report.lost)
+    assert [x.kernel for x in load(path, kernel="b").launches] == ["b"]
+
+
+@needs_library
 def test_reports_of_ranges_alone_are_told_as_such(tmp_path: Path) -> None:
     with pytest.raises(InputUnusable, match="2 range results and no kernel result"):
         load(write(tmp_path / "a.ncu-rep", container([], extra={7: 2})))
