@@ -41,6 +41,15 @@ class Snapshot:
                 return None
         return current
 
+    def folder_id(self, folder: str) -> str | None:
+        """sha of a folder's tree, None when it is not there: equal ids hold equal files, so unchanged folders need no reading."""
+        current = self.tree
+        for part in folder.strip("/").split("/"):
+            mode, current = self._objects.tree(current).get(part, (0, None)) if current else (0, None)
+            if mode != TREE_MODE:
+                return None
+        return current
+
     def get(self, path: str) -> bytes | None:
         """Content of a file, None when it is not there."""
         blob = self.blob_id(path)

@@ -1,0 +1,72 @@
+"""A record as a Markdown file: YAML front matter between `---` lines, then the text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from infer_forge.base.errors import InputUnusable
+from infer_forge.journal.model import Record
+
+_SHAPE = re.compile(r"\A---\r?\n(.*?)\r?\n---\r?\n?(.*)\Z", re.DOTALL)
+
+
+def write(record: Record) -> str:
+    """The file of a record; reading it back gives an equal record."""
+    import yaml
+
+    head = record.model_dump(mode="json", exclude_defaults=True)
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(head, Dumper=dumper, sort_keys=False, allow_unicode=True, width=10_000)  # pyright: ignore[reportUnknownMemberType]
+    return f"---\n{text}---\n{record.body}"
+
+
+def split(text: str, where: str) -> tuple[dict[str, Any], str]:
+    """Front matter and body of a Markdown text.
+
+    Raises:
+        InputUnusable: there is no front matter, or it is no YAML mapping.
+    """
+    import yaml
+
+    match = _SHAPE.match(text)
+    if not match:
+        raise InputUnusable(
+            "has no front matter between --- lines",
+            where=where,
+            next_step="infer-forge journal add --help shows the form",
+        )
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        head: Any = yaml.load(match.group(1), Loader=loader)
+    except yaml.YAMLError as exc:
+        raise InputUnusable(f"front matter is no YAML ({' '.join(str(exc).split())[:120]})", where=where) from None
+    if not isinstance(head, dict):
+        raise InputUnusable("front matter is no mapping", where=where)
+    return head, match.group(2)  # pyright: ignore[reportUnknownVariableType]
+
+
+def read(text: str, where: str = "record") -> Record:
+    """The record in a Markdown text.
+
+    Raises:
+        InputUnusable: it is none; the first field that is wrong is named.
+    """
+    head, body = split(text, where)
+    return make(head | {"body": body}, where)
+
+
+def make(fields: dict[str, Any], where: str = "record") -> Record:
+    """A record from plain fields.
+
+    Raises:
+        InputUnusable: a field is missing, unknown or wrong.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return Record.model_validate(fields)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        field = ".".join(str(p) for p in first["loc"]) or "record"
+        raise InputUnusable(f"{field}: {first['msg'].removeprefix('Value error, ')}", where=where) from None
