@@ -16,7 +16,25 @@ from infer_forge.base.ownership import within
 
 OWNED, STALE, FOREIGN, UNKNOWN, ANCESTOR = "owned", "stale", "foreign", "unknown", "ancestor"
 PROOF_MAX_AGE_S = 60.0
-_ENV_NAMES = ["HOME", "USER", "PWD", "TMPDIR", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "VIRTUAL_ENV", "CONDA_PREFIX", "INFER_FORGE_RUN_ID", "INFER_FORGE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"]
+_ENV_NAMES = [
+    "HOME",
+    "USER",
+    "PWD",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CONFIG_HOME",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HUGGINGFACE_HUB_CACHE",
+    "TRANSFORMERS_CACHE",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "INFER_FORGE_RUN_ID",
+    "INFER_FORGE_HOME",
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+]
 
 
 class Context:

@@ -169,7 +169,7 @@ class Cmd:
 
     def inner(self, argv: list[Word], wrapper: str, **changes: Any) -> Cmd:
         """The command that a wrapper runs, in the same surroundings."""
-        made = Cmd(
+        return Cmd(
             argv,
             changes.get("env", self.env),
             [],
@@ -181,7 +181,6 @@ class Cmd:
             (*self.via, wrapper),
             self.pipe_to,
         )
-        return made
 
 
 def program_name(text: str) -> str:

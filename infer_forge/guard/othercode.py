@@ -208,7 +208,19 @@ def editor(cmd: Cmd, walk: Any) -> None:
     """Editors: `vim -c ':!CMD'`, `+CMD`, `emacs --eval`, ed scripts."""
     texts: list[str] = []
     for i, word in enumerate(cmd.argv[1:], 1):
-        if word.text in ("-c", "--cmd", "-S", "--eval", "-eval", "-e", "--exec", "-sc", "-esc", "-Esc", "-nc") and i + 1 < len(cmd.argv):
+        if word.text in (
+            "-c",
+            "--cmd",
+            "-S",
+            "--eval",
+            "-eval",
+            "-e",
+            "--exec",
+            "-sc",
+            "-esc",
+            "-Esc",
+            "-nc",
+        ) and i + 1 < len(cmd.argv):
             texts.append(cmd.argv[i + 1].text)
         elif word.text.startswith("+") and len(word.text) > 1:
             texts.append(word.text[1:])
@@ -296,8 +308,11 @@ def archive(cmd: Cmd, walk: Any) -> None:
 
 
 # GNU make manual, "Variables Used by Implicit Rules"
-_MAKE_DEFAULTS = {"MAKE": "make", "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77", "RM": "rm -f", "CURDIR": ".", "SHELL": "/bin/sh",
-                  "CFLAGS": "", "CXXFLAGS": "", "CPPFLAGS": "", "LDFLAGS": "", "LDLIBS": ""}  # fmt: skip
+_MAKE_DEFAULTS = {
+    "MAKE": "make", "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77",
+    "RM": "rm -f", "CURDIR": ".", "SHELL": "/bin/sh",
+    **dict.fromkeys(("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS"), ""),
+}
 
 
 def make(cmd: Cmd, walk: Any) -> None:
@@ -343,7 +358,7 @@ def make(cmd: Cmd, walk: Any) -> None:
         elif not text.startswith("-"):
             targets.append(text)
         i += 1
-    from infer_forge.guard.unwrap import moved
+    from infer_forge.guard.shells import moved
 
     cwds = moved(cmd.cwds, folder) if folder else cmd.cwds
     names = (

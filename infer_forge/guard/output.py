@@ -85,7 +85,7 @@ def _known(words: list[Word]) -> list[str] | None:
     return None if any(w.dyn or w.fresh for w in words) else [w.text for w in words]
 
 
-def _echo(cmd: Cmd, walk: Any) -> Word | None:
+def _echo(cmd: Cmd, _walk: Any) -> Word | None:
     texts = _known(cmd.argv[1:])
     if texts is None:
         return None
@@ -96,7 +96,7 @@ def _echo(cmd: Cmd, walk: Any) -> Word | None:
     return Word(ansi_c(line) if escape else line)
 
 
-def _printf(cmd: Cmd, walk: Any) -> Word | None:
+def _printf(cmd: Cmd, _walk: Any) -> Word | None:
     texts = _known(cmd.argv[1:])
     if texts is None:
         return None
@@ -110,7 +110,7 @@ def _printf(cmd: Cmd, walk: Any) -> Word | None:
     while True:
         now, args = args[:slots], args[slots:]
         values = iter(now)
-        out.append(re.sub(r"%[-0-9.]*[sdbqxoc]", lambda m: _formatted(m.group(0), next(values, "")), form))
+        out.append(re.sub(r"%[-0-9.]*[sdbqxoc]", lambda m, rest=values: _formatted(m.group(0), next(rest, "")), form))
         if not args or not slots or len(out) > 200:
             break
     return Word("".join(out).replace("\0", "%"))
@@ -200,11 +200,11 @@ def _sed(cmd: Cmd, walk: Any) -> Word | None:
     )
 
 
-def _mktemp(cmd: Cmd, walk: Any) -> Word | None:
+def _mktemp(_cmd: Cmd, _walk: Any) -> Word | None:
     return Word("", fresh=True)
 
 
-def _pwd(cmd: Cmd, walk: Any) -> Word | None:
+def _pwd(cmd: Cmd, _walk: Any) -> Word | None:
     return Word(cmd.cwds[0]) if len(cmd.cwds) == 1 and cmd.cwds[0] else None
 
 
@@ -215,14 +215,14 @@ def _whoami(cmd: Cmd, walk: Any) -> Word | None:
     return Word(user) if user else None
 
 
-def _which(cmd: Cmd, walk: Any) -> Word | None:
+def _which(cmd: Cmd, _walk: Any) -> Word | None:
     texts = _known([w for w in cmd.argv[1:] if not w.text.startswith("-")])
     if not texts or (cmd.name in ("command", "type") and cmd.argv[1].text not in ("-v", "-p", "-P")):
         return None
     return Word(f"/usr/bin/{program_name(texts[0])}")
 
 
-def _path_part(cmd: Cmd, walk: Any) -> Word | None:
+def _path_part(cmd: Cmd, _walk: Any) -> Word | None:
     texts = _known([w for w in cmd.argv[1:] if not w.text.startswith("-")])
     if not texts:
         return None
@@ -235,7 +235,7 @@ def _path_part(cmd: Cmd, walk: Any) -> Word | None:
     return Word(os.path.realpath(os.path.join(cwd, texts[0]))) if cwd or texts[0].startswith("/") else None
 
 
-def _git(cmd: Cmd, walk: Any) -> Word | None:
+def _git(cmd: Cmd, _walk: Any) -> Word | None:
     if [w.text for w in cmd.argv[1:]] != ["rev-parse", "--show-toplevel"] or len(cmd.cwds) != 1:
         return None
     step = cmd.cwds[0]

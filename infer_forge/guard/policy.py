@@ -58,7 +58,7 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
     folder = cwd or os.getcwd()
     data = str(data_path(DATA))
     user, project = compiled.user_file(), compiled.project_file(folder)
-    policy = _base(data)
+    policy = _base()
     for path, may_loosen in ((user, True), (project, False)):
         if path and os.path.isfile(path):
             _merge(policy, _read(path), path, may_loosen=may_loosen)
@@ -120,7 +120,7 @@ def loosened(old: dict[str, Any], new: dict[str, Any]) -> str:
     return ""
 
 
-def _base(path: str) -> dict[str, Any]:
+def _base() -> dict[str, Any]:
     from infer_forge.base.resources import load_yaml
     from infer_forge.guard import unwrap
     from infer_forge.guard.rules import TABLE
@@ -128,8 +128,16 @@ def _base(path: str) -> dict[str, Any]:
     data: dict[str, Any] = dict(load_yaml(DATA))
     policy = {k: v for k, v in data.items() if k not in ("version", "constraints")}
     policy["secret_files_not"] = data["secret_files_not"]
-    handlers: dict[str, Any] = unwrap._HANDLERS  # pyright: ignore[reportPrivateUsage]
-    known = {*TABLE, *handlers, *data["wrappers"], *data["launchers"], *unwrap.SHELLS, "pip", "infer-forge", "torchrun"}
+    known = {
+        *TABLE,
+        *unwrap.HANDLERS,
+        *data["wrappers"],
+        *data["launchers"],
+        *unwrap.SHELLS,
+        "pip",
+        "infer-forge",
+        "torchrun",
+    }
     policy["known"] = dict.fromkeys(sorted(known), 1)
     policy["launchers"] = dict.fromkeys(data["launchers"], 1)
     policy["risk_words"] = list(data["risk_words"])
@@ -273,7 +281,46 @@ def _profile(entry: Any, path: str) -> dict[str, Any]:
     return made
 
 
-_READING = ["ls", "cat", "head", "tail", "less", "grep", "rg", "wc", "df", "du", "free", "uptime", "date", "hostname", "whoami", "id", "pwd", "echo", "printf", "true", "nvidia-smi", "amd-smi", "ps", "top", "lsof", "ss", "netstat", "journalctl", "dmesg", "stat", "file", "which", "uname", "nproc", "lscpu", "sort", "uniq", "cut", "tr"] + [
+_READING = [
+    "ls",
+    "cat",
+    "head",
+    "tail",
+    "less",
+    "grep",
+    "rg",
+    "wc",
+    "df",
+    "du",
+    "free",
+    "uptime",
+    "date",
+    "hostname",
+    "whoami",
+    "id",
+    "pwd",
+    "echo",
+    "printf",
+    "true",
+    "nvidia-smi",
+    "amd-smi",
+    "ps",
+    "top",
+    "lsof",
+    "ss",
+    "netstat",
+    "journalctl",
+    "dmesg",
+    "stat",
+    "file",
+    "which",
+    "uname",
+    "nproc",
+    "lscpu",
+    "sort",
+    "uniq",
+    "cut",
+    "tr",
     "kubectl get",
     "kubectl describe",
     "kubectl logs",

@@ -11,6 +11,7 @@ from typing import Any
 
 from infer_forge.guard.model import Cmd, Place, Redirect, Source, Word
 from infer_forge.guard.output import read_file, text_of
+from infer_forge.guard.pyvalues import Values
 
 MAX_CODE = 64 * 1024
 _SHELL_CALLS = {
@@ -151,23 +152,12 @@ def run(code: str, cmd: Cmd, walk: Any, *, in_file: bool = False, depth: int = 0
     _Code(cmd, walk, in_file, depth).read(tree)
 
 
-class _Code:
+class _Code(Values):
     """One pass over a module: names of imports and constants first, then the calls."""
-
-    def __init__(self, cmd: Cmd, walk: Any, in_file: bool, depth: int) -> None:
-        self.cmd = cmd
-        self.walk = walk
-        self.in_file = in_file
-        self.depth = depth
-        self.imports: dict[str, str] = {}
-        self.values: dict[str, ast.expr] = {}
-        self.iterated: dict[str, str] = {}
 
     def read(self, tree: ast.AST) -> None:
         calls: list[ast.Call] = []
-        count = 0
-        for node in ast.walk(tree):
-            count += 1
+        for count, node in enumerate(ast.walk(tree)):
             if count > 20000:
                 self.walk.shell.partial = True
                 break
@@ -191,129 +181,6 @@ class _Code:
                 calls.append(node)
         for call in calls:
             self.call(call)
-
-    # ------------------------------------------------------------ values
-
-    def dotted(self, node: ast.expr, level: int = 0) -> str:
-        """`o.system` -> `os.system` after `import os as o`; also `__import__("os").system` and `getattr(os, "system")`."""
-        if level > 8:
-            return ""
-        if isinstance(node, ast.Name):
-            if node.id in self.imports:
-                return self.imports[node.id]
-            value = self.values.get(node.id)
-            if isinstance(value, (ast.Attribute, ast.Call)):
-                found = self.dotted(value, level + 1)
-                return found or node.id
-            return node.id
-        if isinstance(node, ast.Attribute):
-            base = self.dotted(node.value, level + 1)
-            return f"{base}.{node.attr}" if base else f".{node.attr}"
-        if isinstance(node, ast.Call):
-            name = self.dotted(node.func, level + 1)
-            if name in ("__import__", "importlib.import_module") and node.args:
-                return self.text(node.args[0]) or ""
-            if name == "getattr" and len(node.args) >= 2:
-                return f"{self.dotted(node.args[0], level + 1)}.{self.text(node.args[1]) or '?'}"
-            return f"{name}()"
-        return ""
-
-    def text(self, node: ast.expr | None, level: int = 0) -> str | None:
-        """A string or number that the code spells out, in one of many ways."""
-        if node is None or level > 12:
-            return None
-        if isinstance(node, ast.Constant):
-            if isinstance(node.value, bytes):
-                return node.value.decode("utf-8", "replace")
-            return str(node.value) if isinstance(node.value, (str, int)) else None
-        if isinstance(node, ast.Name):
-            return self.text(self.values.get(node.id), level + 1)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            value = self.text(node.operand, level + 1)
-            return f"-{value}" if value else None
-        if isinstance(node, ast.BinOp):
-            return self._binary(node, level)
-        if isinstance(node, ast.JoinedStr):
-            parts = [self.text(v.value if isinstance(v, ast.FormattedValue) else v, level + 1) for v in node.values]
-            return "".join(p for p in parts if p is not None) if all(p is not None for p in parts) else None
-        if isinstance(node, ast.Call):
-            return self._text_call(node, level)
-        if isinstance(node, ast.Attribute) and self.dotted(node).startswith("signal."):
-            return node.attr
-        return None
-
-    def _binary(self, node: ast.BinOp, level: int) -> str | None:
-        left, right = self.text(node.left, level + 1), self.text(node.right, level + 1)
-        if isinstance(node.op, ast.Add) and left is not None and right is not None:
-            return left + right
-        if isinstance(node.op, ast.Div) and right is not None and left is not None:
-            return f"{left.rstrip('/')}/{right}"
-        if isinstance(node.op, ast.Mod) and left is not None and right is not None and left.count("%") == 1:
-            return left.replace("%s", right).replace("%d", right)
-        return None
-
-    def _text_call(self, node: ast.Call, level: int) -> str | None:
-        name = self.dotted(node.func)
-        args = [self.text(a, level + 1) for a in node.args]
-        if (
-            name in ("str", "int", "pathlib.Path", "pathlib.PosixPath", "Path", "os.fspath", "bytes", "shlex.quote")
-            and len(args) == 1
-        ):
-            return args[0]
-        if name in ("os.path.expanduser", "os.path.realpath", "os.path.abspath", "os.path.normpath") and args:
-            home = self.walk.scope.env.get("HOME", "~")
-            return args[0].replace("~", home, 1) if args[0] and args[0].startswith("~") else args[0]
-        if name == "os.path.join" and all(a is not None for a in args):
-            import os
-
-            return os.path.join(*[a for a in args if a is not None])
-        if name.endswith("Path.home") or name == "pathlib.Path.home":
-            return self.walk.scope.env.get("HOME")
-        if isinstance(node.func, ast.Attribute):
-            return self._text_method(node, node.func, args, level)
-        return None
-
-    def _text_method(self, node: ast.Call, func: ast.Attribute, args: list[str | None], level: int) -> str | None:
-        import base64
-
-        if func.attr == "join" and node.args:
-            first = node.args[0]
-            items = (
-                [self.text(e, level + 1) for e in first.elts] if isinstance(first, (ast.List, ast.Tuple)) else [None]
-            )
-            glue = self.text(func.value, level + 1)
-            return (
-                glue.join(i for i in items if i is not None)
-                if glue is not None and all(i is not None for i in items)
-                else None
-            )
-        try:
-            if func.attr == "fromhex" and args and args[0]:
-                return bytes.fromhex(args[0]).decode("utf-8", "replace")
-            if func.attr in ("b64decode", "standard_b64decode", "urlsafe_b64decode") and args and args[0]:
-                return base64.b64decode(args[0] + "===").decode("utf-8", "replace")
-        except ValueError:
-            return None
-        base = self.text(func.value, level + 1)
-        if base is None:
-            return None
-        if func.attr in ("decode", "encode", "strip", "lower", "expanduser", "resolve", "absolute"):
-            if func.attr == "expanduser" and base.startswith("~"):
-                return base.replace("~", self.walk.scope.env.get("HOME", "~"), 1)
-            return base
-        if func.attr == "joinpath" and all(a is not None for a in args):
-            return "/".join([base, *[a for a in args if a is not None]])
-        if func.attr == "replace" and len(args) == 2 and None not in args:
-            return base.replace(args[0] or "", args[1] or "")
-        if func.attr == "format" and len(args) == 1 and args[0] is not None:
-            return base.replace("{}", args[0])
-        return None
-
-    def word(self, node: ast.expr | None) -> Word:
-        value = self.text(node)
-        return Word(value, quoted=True) if value is not None else Word("", dyn=True, quoted=True)
-
-    # ------------------------------------------------------------ effects
 
     def call(self, node: ast.Call) -> None:
         name = self.dotted(node.func)
@@ -370,7 +237,7 @@ class _Code:
         args: list[Word],
         via: str,
         redirects: list[Redirect] | None = None,
-        place: Place | None = None,
+        _place: Place | None = None,
     ) -> None:
         if self.in_file and any(a.dyn for a in args):
             self.walk.shell.partial = True
@@ -391,7 +258,7 @@ class _Code:
             return
         self.walk.nested(text, self.cmd, name, stdin=None)
 
-    def program(self, node: ast.expr | None, name: str, shell: ast.expr | None) -> None:
+    def program(self, node: ast.expr | None, name: str, _shell: ast.expr | None) -> None:
         value: ast.expr | None = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
         if isinstance(value, (ast.List, ast.Tuple)):
             words = [self.word(e) for e in value.elts]
@@ -491,15 +358,15 @@ class _Code:
     def method(self, node: ast.Call, func: ast.Attribute, name: str) -> None:
         attr = func.attr
         if attr in _PATH_DELETES and not name.startswith("os."):
-            if self._is_path(func.value):
+            if self.is_path(func.value):
                 self.emit("rm", [Word(_PATH_DELETES[attr]), self.word(func.value)], f"Path.{attr}")
             elif not self.in_file and attr in ("unlink", "rmdir", "rmtree"):
                 self.unknown(f".{attr}()")
-        elif attr in _PATH_WRITES and self._is_path(func.value):
+        elif attr in _PATH_WRITES and self.is_path(func.value):
             target = self.word(func.value)
             if target.text:
                 self.emit(":", [], f"Path.{attr}", [Redirect(">>" if attr == "touch" else ">", "", target)])
-        elif attr in ("rename", "replace") and self._is_path(func.value) and node.args:
+        elif attr in ("rename", "replace") and self.is_path(func.value) and node.args:
             self.emit("mv", [self.word(func.value), self.word(node.args[0])], f"Path.{attr}")
         elif attr in _KILL_METHODS:
             self.killed(func)
@@ -513,26 +380,6 @@ class _Code:
             self.emit("kill", [Word("-KILL"), self.word(value.args[0] if value.args else None)], "psutil.Process")
         elif isinstance(owner, ast.Name) and "children" in self.iterated.get(owner.id, ""):
             self.unknown("a kill of child processes")
-
-    def _is_path(self, node: ast.expr) -> bool:
-        value = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
-        step: ast.expr = value
-        for _ in range(6):
-            if isinstance(step, ast.Call):
-                name = self.dotted(step.func)
-                if name in ("pathlib.Path", "Path", "pathlib.PosixPath") or name.endswith("Path.home"):
-                    return True
-                if isinstance(step.func, ast.Attribute):
-                    step = step.func.value
-                    continue
-                return False
-            if isinstance(step, ast.BinOp):
-                step = step.left
-            elif isinstance(step, ast.Name) and step.id in self.values and self.values[step.id] is not step:
-                step = self.values[step.id]
-            else:
-                return False
-        return False
 
 
 def _keyword(node: ast.Call, name: str) -> ast.expr | None:

@@ -162,7 +162,11 @@ def _commands(tool_input: dict[str, Any]) -> list[str]:
     for key in (*_COMMAND_KEYS, "argv"):
         value: Any = tool_input.get(key)
         if isinstance(value, list) and value:
-            out.append(shlex.join(str(v) for v in value) if len(value) > 1 and key != "commands" else "\n".join(map(str, value)))  # pyright: ignore
+            out.append(
+                shlex.join(str(v) for v in value)
+                if len(value) > 1 and key != "commands"
+                else "\n".join(map(str, value))
+            )  # pyright: ignore
         elif isinstance(value, str) and value.strip():
             out.append(f"{value} {shlex.join(words)}" if words else value)
     return out

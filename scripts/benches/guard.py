@@ -83,7 +83,12 @@ def checks() -> list[Row]:
     from guard_ordinary import ORDINARY  # pyright: ignore
 
     made = policy.compile_policy(keep=False)
-    facts: dict[str, Any] = {"run_id": "r", "cwd": "/data/runs/r", "owned_paths": ["/data/runs/r"], "owned_pids": [4242]}
+    facts: dict[str, Any] = {
+        "run_id": "r",
+        "cwd": "/data/runs/r",
+        "owned_paths": ["/data/runs/r"],
+        "owned_pids": [4242],
+    }
     population: list[str] = [*ORDINARY, *FORMS]
     times: list[float] = []
     for turn in range(4):

@@ -12,8 +12,12 @@ from typing import Any
 HOOK = Path(sys.executable).parent / "infer-forge-guard"
 
 
-def speak(data: bytes | dict[str, Any], *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+def speak(
+    data: bytes | dict[str, Any], *words: str, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Send one input to the hook."""
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
     surroundings = {**os.environ, **(env or {})}
-    return subprocess.run([str(HOOK), *words], input=text, capture_output=True, timeout=30, check=False, env=surroundings)
+    return subprocess.run(
+        [str(HOOK), *words], input=text, capture_output=True, timeout=30, check=False, env=surroundings
+    )

@@ -765,7 +765,7 @@ docker cp sglang-run-abc:/tmp/trace.json.gz .
 docker cp fix.py sglang-run-abc:/tmp/fix.py
 docker run --rm alpine ls
 docker run --rm -it --gpus device=0 --name sglang-run-abc img nvidia-smi
-docker run --rm --gpus '"device=0,1"' -v /data/models:/models:ro --name sglang-run-abc img python -m sglang.launch_server --model-path /models/x
+docker run --rm --gpus '"device=0,1"' -v /data/models:/models:ro --name sglang-run-abc img python -m sglang.launch_server --tp 2
 docker run -d --gpus device=2 -e HF_TOKEN --shm-size 32g -p 30000:30000 --name sglang-run-abc img
 docker run --rm -v "$PWD:/work" -w /work python:3.11 pytest -q
 docker run --rm alpine rm -rf /tmp/x
@@ -821,7 +821,7 @@ ray status
 curl -s http://localhost:30000/health
 curl -s http://localhost:30000/get_server_info | jq .
 curl -X POST http://localhost:30000/generate -H 'Content-Type: application/json' -d '{"text": "hi"}'
-curl -s http://localhost:30000/v1/chat/completions -d '{"model": "x", "messages": [{"role": "user", "content": "how do I kill a process with rm -rf?"}]}'
+curl -s http://localhost:30000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "kill it with rm -rf?"}]}'
 curl -fsSL https://api.github.com/repos/sgl-project/sglang/releases/latest
 curl -I https://huggingface.co
 wget https://example.com/model.json

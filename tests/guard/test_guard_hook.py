@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guard_hook_process import HOOK, speak
 
 from infer_forge.base import ownership
 from infer_forge.base.paths import paths
 from infer_forge.guard import audit, compiled, policy
 from infer_forge.guard.hook_config import CLIENTS, canary, hook_command, hook_entries, is_ours, payload, verdict_of
-
-from guard_hook_process import HOOK, speak
 
 
 @pytest.fixture(autouse=True)
@@ -64,8 +63,12 @@ def test_ask_is_asked_only_where_the_client_can_ask(client: str, mode: str | Non
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"hook_event_name":"PreToolUse"}', b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}',
-     b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":7}}', b'{"tool_name":"Bash","tool_input":{"command":"ls"}}', b"[" * 100000],
+    [
+        b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"hook_event_name":"PreToolUse"}',
+        b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}',
+        b'{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":7}}',
+        b'{"tool_name":"Bash","tool_input":{"command":"ls"}}', b"[" * 100000,
+    ],
 )  # fmt: skip
 def test_input_that_is_no_hook_input_is_blocked(client: str, data: bytes) -> None:
     done = speak(data, "--client", client)
@@ -112,7 +115,9 @@ def test_its_own_watchdog_blocks_when_no_decision_comes(client: str) -> None:
 
 def test_the_watchdog_cannot_be_switched_off_by_the_environment() -> None:
     for value in ("0", "-1", "1e9", "nan"):
-        done = speak(payload("codex", "pkill x", os.getcwd()), "--client", "codex", env={"INFER_FORGE_GUARD_WATCHDOG_S": value})
+        done = speak(
+            payload("codex", "pkill x", os.getcwd()), "--client", "codex", env={"INFER_FORGE_GUARD_WATCHDOG_S": value}
+        )
         assert done.returncode == 2
 
 
@@ -166,7 +171,9 @@ def test_other_events_are_not_its_business() -> None:
         ("mcp__infer_forge__triage_trace", {"trace": "x"}, False),
     ],
 )
-def test_tools_other_than_the_shell_are_judged_by_what_they_do(tool: str, tool_input: dict[str, Any], blocked: bool) -> None:
+def test_tools_other_than_the_shell_are_judged_by_what_they_do(
+    tool: str, tool_input: dict[str, Any], blocked: bool
+) -> None:
     done = speak(payload("codex", "", os.getcwd(), tool_name=tool, tool_input=tool_input), "--client", "codex")
     assert (done.returncode == 2) is blocked, done.stderr
 
@@ -248,14 +255,17 @@ def test_the_hook_imports_nothing_but_the_standard_library_and_tree_sitter() -> 
         "import json, os, sys\n"
         "os._exit_real = os._exit\n"
         "def stop(code):\n"
-        "    heavy = sorted(m for m in sys.modules if m.split('.')[0] in ('yaml','pydantic','click','rich','orjson','pandas','numpy','mcp','asyncio','subprocess','socket'))\n"
+        "    bad = 'yaml pydantic click rich orjson pandas numpy mcp asyncio subprocess socket'.split()\n"
+        "    heavy = sorted(m for m in sys.modules if m.split('.')[0] in bad)\n"
         "    os.write(1, json.dumps(heavy).encode())\n"
         "    os._exit_real(code)\n"
         "os._exit = stop\n"
         "from infer_forge.guard.hook import main\n"
         "main(['--client', 'claude'])\n"
     )
-    data = json.dumps(payload("claude", "git push origin x; kill 1; python3 -c 'import os'; docker rm x; rm y", os.getcwd())).encode()
+    data = json.dumps(
+        payload("claude", "git push origin x; kill 1; python3 -c 'import os'; docker rm x; rm y", os.getcwd())
+    ).encode()
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, timeout=30, check=False)
     assert done.returncode == 2, done.stderr
     assert json.loads(done.stdout) == []

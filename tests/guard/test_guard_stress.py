@@ -16,8 +16,12 @@ from guard_ordinary import ORDINARY
 from infer_forge.guard.grammar import parse
 
 LIMIT_S = 0.05
-PIECES = ["rm", "-rf", "/x", "$", "(", ")", "{", "}", "`", "'", '"', "\\", "\n", ";", "|", "&", "<<EOF", "EOF", "<<<", ">", "<(", "$((", "))", "[[", "]]", "${", "x", "=", "if", "then",
-          "fi", "for", "in", "do", "done", "case", "esac", "#", "!", "*", "~", " ", "\t", "\x00", "é", "\ue000", "kill", "1", "sh", "-c", "python", "git", "push", "xargs", "find", "-exec"]  # fmt: skip
+PIECES = [
+    "rm", "-rf", "/x", "$", "(", ")", "{", "}", "`", "'", '"', "\\", "\n", ";", "|", "&", "<<EOF", "EOF",
+    "<<<", ">", "<(", "$((", "))", "[[", "]]", "${", "x", "=", "if", "then", "fi", "for", "in", "do", "done",
+    "case", "esac", "#", "!", "*", "~", " ", "\t", "\x00", "é", "\ue000", "kill", "1", "sh", "-c", "python",
+    "git", "push", "xargs", "find", "-exec",
+]  # fmt: skip
 
 
 def mutated(rng: random.Random) -> str:
@@ -48,7 +52,9 @@ def noise(rng: random.Random) -> str:
 
 
 @pytest.mark.stress
-def test_random_and_mutated_commands_neither_crash_nor_pass_unparsed(check: Any, seeded: random.Random, stress_count: Callable[[int], int]) -> None:
+def test_random_and_mutated_commands_neither_crash_nor_pass_unparsed(
+    check: Any, seeded: random.Random, stress_count: Callable[[int], int]
+) -> None:
     slow: list[tuple[float, str]] = []
     for _ in range(stress_count(5000)):
         text = mutated(seeded) if seeded.random() < 0.7 else noise(seeded)
@@ -85,7 +91,7 @@ def test_random_and_mutated_commands_neither_crash_nor_pass_unparsed(check: Any,
         "rm -rf " + "{1..1000}" * 5 + "/../../../run-xyz",
         "f() { f; rm -rf /; }; f",
         ":(){ :|:& };:",
-        "python3 -c '" + "(" * 300 + ")" * 300 + "; import os; os.system(\"rm -rf /\")'",
+        "python3 -c '" + "(" * 300 + ")" * 300 + '; import os; os.system("rm -rf /")\'',
     ],
     ids=lambda t: t[:20],
 )

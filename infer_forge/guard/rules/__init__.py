@@ -15,12 +15,18 @@ _PROGRAMS: dict[str, str] = {
     "process.fuser": "fuser",
     "process.multiplexer": "tmux screen",
     "process.cluster": "ray pm2 supervisorctl start-stop-daemon loginctl jupyter",
-    "process.attach": "gdb cuda-gdb lldb strace ltrace py-spy gcore reptyr cuda-checkpoint criu renice ionice taskset chrt prlimit perf bpftrace pystack memray",
+    "process.attach": (
+        "gdb cuda-gdb lldb strace ltrace py-spy gcore reptyr cuda-checkpoint criu renice ionice taskset "
+        "chrt prlimit perf bpftrace pystack memray"
+    ),
     "process.machine": "shutdown reboot halt poweroff init telinit kexec :fork-bomb",
     "gpu.nvidia_smi": "nvidia-smi",
     "gpu.amd_smi": "amd-smi rocm-smi rocm_smi.py xpu-smi npu-smi",
-    "gpu.tools": "dcgmi nv-hostengine nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-persistenced nvidia-settings nvidia-xconfig nv-fabricmanager "
-    "nvidia-modprobe nvflash mlxconfig mstconfig mlxfwreset nvidia-ctk geopmctl",
+    "gpu.tools": (
+        "dcgmi nv-hostengine nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-persistenced nvidia- "
+        "settings nvidia-xconfig nv-fabricmanager nvidia-modprobe nvflash mlxconfig mstconfig mlxfwreset "
+        "nvidia-ctk geopmctl"
+    ),
     "gpu.engine": "sglang vllm trtllm-serve torchrun accelerate deepspeed",
     "files.remove": "rm rmdir unlink shred srm wipe trash trash-put rimraf gio",
     "files.truncate": "truncate fallocate",
@@ -36,27 +42,50 @@ _PROGRAMS: dict[str, str] = {
     "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq",
     "files.cache": "hf huggingface-cli transformers-cli",
     "files.ipc": "ipcrm",
-    "files.disk": "mkfs fdisk parted sfdisk sgdisk gdisk wipefs mkswap blkdiscard hdparm nvme mdadm lvremove vgremove pvremove lvreduce cryptsetup zpool zfs btrfs badblocks",
+    "files.disk": (
+        "mkfs fdisk parted sfdisk sgdisk gdisk wipefs mkswap blkdiscard hdparm nvme mdadm lvremove "
+        "vgremove pvremove lvreduce cryptsetup zpool zfs btrfs badblocks"
+    ),
     "containers.docker": "docker podman nerdctl docker-compose",
     "containers.other": "ctr crictl runc buildah skopeo apptainer singularity enroot lxc",
     "schedulers.slurm": "scancel scontrol sacctmgr srun sbatch salloc bkill qdel condor_rm",
     "schedulers.kubectl": "kubectl oc k9s",
-    "schedulers.cluster": "helm sky kubeadm kind minikube terraform tofu pulumi ansible-playbook modal runpodctl dstack",
+    "schedulers.cluster": (
+        "helm sky kubeadm kind minikube terraform tofu pulumi ansible-playbook modal runpodctl dstack"
+    ),
     "push.git": "git",
     "push.forge": "gh hub glab tea",
     "traceable.git": "git",
     "traceable.commit_tools": "pre-commit husky",
     "env.pip": "pip pip3 pipx easy_install uv poetry",
-    "env.packages": "apt apt-get aptitude dpkg yum dnf rpm zypper apk pacman snap brew conda mamba micromamba npm pnpm yarn gem cargo go add-apt-repository update-alternatives",
+    "env.packages": (
+        "apt apt-get aptitude dpkg yum dnf rpm zypper apk pacman snap brew conda mamba micromamba npm "
+        "pnpm yarn gem cargo go add-apt-repository update-alternatives"
+    ),
     "env.services": "systemctl service rc-service initctl chkconfig update-rc.d systemd-run",
-    "env.kernel": "modprobe rmmod insmod sysctl swapoff swapon mount umount losetup ldconfig dkms depmod update-initramfs grub-install update-grub kmod",
-    "env.machine": "date timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route hostname hostnamectl useradd userdel usermod groupadd "
-    "passwd chpasswd visudo cpupower tuned-adm cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser",
+    "env.kernel": (
+        "modprobe rmmod insmod sysctl swapoff swapon mount umount losetup ldconfig dkms depmod update- "
+        "initramfs grub-install update-grub kmod"
+    ),
+    "env.machine": (
+        "date timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
+        "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
+        "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser"
+    ),
     "env.root": "sudo doas pkexec nsenter chroot unshare",
-    "secrets.show": "printenv env set export declare typeset echo printf cat less more head tail bat xxd base64 strings od grep rg awk sed cut tac nl vim vi nano "
-    "cp scp rsync tar zip hexdump sort diff history ps compgen",
-    "secrets.tools": "docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security gpg ssh-keygen docker-compose",
-    "data.upload": "hf huggingface-cli aws gsutil gcloud az azcopy rclone scp rsync sftp ftp s3cmd s5cmd mc wandb kaggle modelscope transfer nc ncat netcat socat curl wget",
+    "secrets.show": (
+        "printenv env set export declare typeset echo printf cat less more head tail bat xxd base64 "
+        "strings od grep rg awk sed cut tac nl vim vi nano cp scp rsync tar zip hexdump sort diff history "
+        "ps compgen"
+    ),
+    "secrets.tools": (
+        "docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "
+        "gpg ssh-keygen docker-compose"
+    ),
+    "data.upload": (
+        "hf huggingface-cli aws gsutil gcloud az azcopy rclone scp rsync sftp ftp s3cmd s5cmd mc wandb "
+        "kaggle modelscope transfer nc ncat netcat socat curl wget"
+    ),
     "gate.publish": "twine npm cargo docker podman gh uv poetry flit hatch gem helm",
     "gate.web": "curl wget http https xh httpie",
     "review.review": "gh git codex claude glab",

@@ -12,10 +12,47 @@ from infer_forge.guard.rules import gpu
 from infer_forge.guard.rules.where import matches
 
 _READ = frozenset(
-    ["ps", "ls", "list", "images", "logs", "inspect", "top", "stats", "port", "diff", "version", "info", "history", "events", "search", "df", "wait", "attach-readonly", "context", "login-status"]
+    [
+        "ps",
+        "ls",
+        "list",
+        "images",
+        "logs",
+        "inspect",
+        "top",
+        "stats",
+        "port",
+        "diff",
+        "version",
+        "info",
+        "history",
+        "events",
+        "search",
+        "df",
+        "wait",
+        "attach-readonly",
+        "context",
+        "login-status",
+    ]
 )
 _CHANGE = frozenset(
-    ["rm", "kill", "stop", "restart", "pause", "unpause", "update", "rename", "exec", "cp", "attach", "start", "commit", "export", "remove"]
+    [
+        "rm",
+        "kill",
+        "stop",
+        "restart",
+        "pause",
+        "unpause",
+        "update",
+        "rename",
+        "exec",
+        "cp",
+        "attach",
+        "start",
+        "commit",
+        "export",
+        "remove",
+    ]
 )
 
 
@@ -166,7 +203,7 @@ def other(cmd: Cmd, bench: Any) -> None:
     texts = [t for t in cmd.words()[1:] if not t.startswith("-")]
     verbs = [t for t in texts if re.fullmatch(r"rm|rmi|rmp|remove|delete|kill|stop|stopp|prune|stop-all", t)]
     if verbs and not (cmd.name in ("apptainer", "singularity") and "cache" not in texts and "instance" not in texts):
-        owned = [t for t in texts[texts.index(verbs[0]) + 1 :]]
+        owned = list(texts[texts.index(verbs[0]) + 1 :])
         if owned and all(bench.ctx.container(t) == OWNED for t in owned):
             return
         bench.hit(DENY, "containers.foreign", f"{cmd.name} {verbs[0]} reaches what is not proved to be this run's", cmd)

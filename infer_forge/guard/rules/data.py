@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import ASK, DENY, Cmd, Word
-from infer_forge.guard.rules import option, plain_targets
+from infer_forge.guard.rules import plain_targets
 from infer_forge.guard.rules.where import candidates, matches
 
 _REMOTE = re.compile(r"^(?:[^/\s@:]+@)?([A-Za-z0-9][\w.-]*):(?!\\|//)(.*)$")
@@ -76,7 +76,8 @@ def _object_store(cmd: Cmd, plain: list[str], bench: Any) -> None:
     scheme = re.compile(r"^(?:s3|gs|az|abfss?|oss|cos|r2)://|^https://\S*(?:blob\.core|amazonaws)")
     text = " ".join(plain)
     if re.search(
-        r"^(?:s3 (?:rm|rb)|s3api delete|storage (?:rm|buckets delete)|storage blob delete|rm\b|rb\b|del\b|remove\b|ec2 terminate|ec2 stop|compute instances (?:delete|stop))",
+        r"^(?:s3 (?:rm|rb)|s3api delete|storage (?:rm|buckets delete)|storage blob delete|rm\b|rb\b|del\b|remove\b"
+        r"|ec2 terminate|ec2 stop|compute instances (?:delete|stop))",
         text,
     ):
         bench.hit(DENY, "data.remote_delete", f"{cmd.name} {' '.join(plain[:3])} deletes what others may use", cmd)
@@ -105,7 +106,7 @@ def _object_store(cmd: Cmd, plain: list[str], bench: Any) -> None:
         bench.hit(ASK, "gate.cloud", f"{cmd.name} {' '.join(plain[:3])} changes something in the cloud", cmd)
 
 
-def _copy(cmd: Cmd, plain: list[str], bench: Any) -> None:
+def _copy(cmd: Cmd, _plain: list[str], bench: Any) -> None:
     targets = plain_targets(
         cmd, "cFiJloPSDXefTBM", ("--rsh", "--exclude", "--include", "--files-from", "--exclude-from")
     )
@@ -142,23 +143,27 @@ def _experiment(cmd: Cmd, plain: list[str], bench: Any) -> None:
         _ask(f"{cmd.name} {' '.join(plain[:2])} publishes files", cmd, bench)
 
 
-def _web(cmd: Cmd, plain: list[str], bench: Any) -> None:
+def _web(cmd: Cmd, _plain: list[str], bench: Any) -> None:
     """curl and wget that send a file."""
     words = cmd.argv
     sends: list[str] = []
     for i, word in enumerate(words[1:], 1):
         text = word.text
         value = words[i + 1].text if i + 1 < len(words) else ""
-        if text in ("-T", "--upload-file", "--post-file", "--body-file") or (text in (
-            "-d",
-            "--data",
-            "--data-binary",
-            "--data-ascii",
-            "--data-urlencode",
-            "--json",
-            "-F",
-            "--form",
-        ) and re.search(r"(?:^|=)[@<]", value)):
+        if text in ("-T", "--upload-file", "--post-file", "--body-file") or (
+            text
+            in (
+                "-d",
+                "--data",
+                "--data-binary",
+                "--data-ascii",
+                "--data-urlencode",
+                "--json",
+                "-F",
+                "--form",
+            )
+            and re.search(r"(?:^|=)[@<]", value)
+        ):
             sends.append(value)
         elif re.match(
             r"^--(?:data(?:-binary|-ascii|-urlencode)?|form|post-file|body-file|json|upload-file)=", text
@@ -213,6 +218,5 @@ _HANDLERS: dict[str, Any] = {
     "kaggle": _experiment,
     "curl": _web,
     "wget": _web,
-    "transfer": lambda cmd, plain, bench: _ask("this sends files away", cmd, bench),
+    "transfer": lambda cmd, _plain, bench: _ask("this sends files away", cmd, bench),
 }
-_ = option

@@ -166,7 +166,24 @@ def _conda(verb: str, cmd: Cmd, bench: Any) -> None:
 
 
 _SERVICE_READ = frozenset(
-    ["status", "show", "list-units", "list-unit-files", "list-timers", "list-sockets", "list-jobs", "list-dependencies", "is-active", "is-enabled", "is-failed", "is-system-running", "cat", "get-default", "help", "show-environment"]
+    [
+        "status",
+        "show",
+        "list-units",
+        "list-unit-files",
+        "list-timers",
+        "list-sockets",
+        "list-jobs",
+        "list-dependencies",
+        "is-active",
+        "is-enabled",
+        "is-failed",
+        "is-system-running",
+        "cat",
+        "get-default",
+        "help",
+        "show-environment",
+    ]
 )
 
 
@@ -251,11 +268,9 @@ def machine(cmd: Cmd, bench: Any) -> None:
         if not flag(cmd, "ws", "--systohc", "--hctosys", "--set", "--adjust"):
             return
     elif name in ("ip", "tc"):
-        if (
-            not any(w in ("add", "del", "delete", "set", "change", "replace", "flush", "append", "exec") for w in plain)
-            or ("netns" in plain[:1]
-            and "list" in plain)
-        ):
+        if not any(
+            w in ("add", "del", "delete", "set", "change", "replace", "flush", "append", "exec") for w in plain
+        ) or ("netns" in plain[:1] and "list" in plain):
             return
     elif name in ("ifconfig", "route", "ethtool", "nmcli", "netplan"):
         if not any(
@@ -296,7 +311,51 @@ def machine(cmd: Cmd, bench: Any) -> None:
 
 
 _ROOT_OK = frozenset(
-    ["nvidia-smi", "amd-smi", "rocm-smi", "dmesg", "lsof", "ss", "netstat", "ls", "cat", "ps", "top", "htop", "journalctl", "docker", "podman", "ncu", "nsys", "py-spy", "perf", "systemctl", "lspci", "lscpu", "dmidecode", "fuser", "kill", "true", "id", "whoami", "ipmitool", "nvidia-bug-report.sh", "find", "du", "df", "grep", "head", "tail", "stat", "echo", "tee", "rm", "chmod", "chown", "pkill"]
+    [
+        "nvidia-smi",
+        "amd-smi",
+        "rocm-smi",
+        "dmesg",
+        "lsof",
+        "ss",
+        "netstat",
+        "ls",
+        "cat",
+        "ps",
+        "top",
+        "htop",
+        "journalctl",
+        "docker",
+        "podman",
+        "ncu",
+        "nsys",
+        "py-spy",
+        "perf",
+        "systemctl",
+        "lspci",
+        "lscpu",
+        "dmidecode",
+        "fuser",
+        "kill",
+        "true",
+        "id",
+        "whoami",
+        "ipmitool",
+        "nvidia-bug-report.sh",
+        "find",
+        "du",
+        "df",
+        "grep",
+        "head",
+        "tail",
+        "stat",
+        "echo",
+        "tee",
+        "rm",
+        "chmod",
+        "chown",
+        "pkill",
+    ]
 )
 
 

@@ -275,8 +275,7 @@ def extract(cmd: Cmd, bench: Any) -> None:
     folder = option(cmd, "-C", "--directory", "-d") if cmd.name in ("tar", "bsdtar", "unzip") else None
     first = texts[1] if len(texts) > 1 else ""
     extracting = (
-        (cmd.name == "unzip"
-        and not flag(cmd, "ltpvZ"))
+        (cmd.name == "unzip" and not flag(cmd, "ltpvZ"))
         or "x" in first.lstrip("-").split("=")[0][:4]
         or any(t in ("-x", "--extract", "--get") for t in texts)
     )
@@ -364,39 +363,41 @@ def disk(cmd: Cmd, bench: Any) -> None:
         "--dump",
         "-d",
     )
-    if cmd.name == "badblocks" or (
-        cmd.name
-        in (
-            "fdisk",
-            "parted",
-            "sfdisk",
-            "nvme",
-            "mdadm",
-            "zpool",
-            "zfs",
-            "btrfs",
-            "hdparm",
-            "cryptsetup",
-            "wipefs",
-            "sgdisk",
-        )
-        and any(t in readers for t in texts)
-    ):
-        if not any(
-            t
+    if (
+        cmd.name == "badblocks"
+        or (
+            cmd.name
             in (
-                "-w",
-                "format",
-                "destroy",
-                "--zero-superblock",
-                "mklabel",
-                "rm",
-                "mkpart",
-                "sanitize",
-                "--security-erase",
-                "luksFormat",
+                "fdisk",
+                "parted",
+                "sfdisk",
+                "nvme",
+                "mdadm",
+                "zpool",
+                "zfs",
+                "btrfs",
+                "hdparm",
+                "cryptsetup",
+                "wipefs",
+                "sgdisk",
             )
-            for t in texts
-        ):
-            return
+            and any(t in readers for t in texts)
+        )
+    ) and not any(
+        t
+        in (
+            "-w",
+            "format",
+            "destroy",
+            "--zero-superblock",
+            "mklabel",
+            "rm",
+            "mkpart",
+            "sanitize",
+            "--security-erase",
+            "luksFormat",
+        )
+        for t in texts
+    ):
+        return
     bench.hit(DENY, "files.disk", f"{cmd.name} changes disks or volumes of the node", cmd)

@@ -52,8 +52,7 @@ def nvidia_smi(cmd: Cmd, bench: Any) -> None:
         elif (
             text in flags
             or (eq and name in flags)
-            or (re.fullmatch(r"-l=?\d+|-lms=?\d+|-i=?[\d,]+|-c=?\d+", text)
-            and name[:2] in {f[:2] for f in values})
+            or (re.fullmatch(r"-l=?\d+|-lms=?\d+|-i=?[\d,]+|-c=?\d+", text) and name[:2] in {f[:2] for f in values})
         ):
             pass
         elif name.startswith("--query-") and not argv[1].text[:1].isalpha():

@@ -10,7 +10,33 @@ from infer_forge.guard.model import ALLOW, ASK, DENY, Cmd, Word
 from infer_forge.guard.rules import flag, option, plain_targets
 
 _SELECTORS = frozenset(
-    ["pgrep", "pidof", "ps", "nvidia-smi", "amd-smi", "rocm-smi", "lsof", "fuser", "ss", "netstat", "awk", "grep", "rg", "egrep", "top", "htop", "pstree", "w", "who", "docker", "nvidia-smi", "xargs", "nvitop", "gpustat", "jq"]
+    [
+        "pgrep",
+        "pidof",
+        "ps",
+        "nvidia-smi",
+        "amd-smi",
+        "rocm-smi",
+        "lsof",
+        "fuser",
+        "ss",
+        "netstat",
+        "awk",
+        "grep",
+        "rg",
+        "egrep",
+        "top",
+        "htop",
+        "pstree",
+        "w",
+        "who",
+        "docker",
+        "nvidia-smi",
+        "xargs",
+        "nvitop",
+        "gpustat",
+        "jq",
+    ]
 )
 
 

@@ -261,7 +261,7 @@ def _allowed(remote: str, parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> bool:
 def forge(cmd: Cmd, bench: Any) -> None:
     """gh, hub, glab, tea: pull requests go to the fork's owner to decide; merging and deleting never happen here."""
     plain = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    noun, verb = (plain + ["", ""])[:2]
+    noun, verb = [*plain, "", ""][:2]
     if cmd.name == "hub":
         noun, verb = ("pr", "create") if noun == "pull-request" else ("pr", verb) if noun == "pr" else (noun, verb)
     if noun == "api":

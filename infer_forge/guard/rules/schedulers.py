@@ -61,9 +61,8 @@ def slurm(cmd: Cmd, bench: Any) -> None:
             f"scontrol {verb} is an administrator's action or reaches a job that is not proved to be this run's",
             cmd,
         )
-    elif cmd.name == "sacctmgr":
-        if not any(t in ("show", "list", "dump") for t in texts):
-            bench.hit(DENY, "schedulers.admin", "sacctmgr changes the cluster's accounts", cmd)
+    elif cmd.name == "sacctmgr" and not any(t in ("show", "list", "dump") for t in texts):
+        bench.hit(DENY, "schedulers.admin", "sacctmgr changes the cluster's accounts", cmd)
 
 
 def _job(piece: str, word: Word, cmd: Cmd, bench: Any) -> None:
@@ -123,7 +122,26 @@ _KUBE_VALUES = (
     "--cascade",
 )
 _KUBE_READ = frozenset(
-    ["get", "describe", "logs", "top", "explain", "api-resources", "api-versions", "version", "cluster-info", "diff", "wait", "config", "auth", "kustomize", "completion", "options", "plugin", "events"]
+    [
+        "get",
+        "describe",
+        "logs",
+        "top",
+        "explain",
+        "api-resources",
+        "api-versions",
+        "version",
+        "cluster-info",
+        "diff",
+        "wait",
+        "config",
+        "auth",
+        "kustomize",
+        "completion",
+        "options",
+        "plugin",
+        "events",
+    ]
 )
 
 
@@ -186,11 +204,8 @@ def _kube_delete(plain: list[Word], cmd: Cmd, bench: Any) -> None:
         bench.hit(DENY, "schedulers.by_name", "deleting by label or all of a kind reaches what is not this run's", cmd)
         return
     space = option(cmd, "-n", "--namespace")
-    names: list[tuple[str, Word]] = []
     kind = plain[0].text if plain else ""
-    for word in plain:
-        if "/" in word.text:
-            names.append((word.text.split("/")[0], word))
+    names = [(w.text.split("/")[0], w) for w in plain if "/" in w.text]
     if not names:
         names = [(kind, w) for w in plain[1:]]
     if option(cmd, "-f", "--filename", "-k") is not None:

@@ -127,7 +127,36 @@ def show(cmd: Cmd, bench: Any) -> None:
 
 
 _READERS = frozenset(
-    ["cat", "less", "more", "head", "tail", "bat", "xxd", "base64", "strings", "od", "grep", "rg", "awk", "sed", "cut", "tac", "nl", "vim", "vi", "nano", "hexdump", "sort", "diff", "cp", "scp", "rsync", "tar", "zip"]
+    [
+        "cat",
+        "less",
+        "more",
+        "head",
+        "tail",
+        "bat",
+        "xxd",
+        "base64",
+        "strings",
+        "od",
+        "grep",
+        "rg",
+        "awk",
+        "sed",
+        "cut",
+        "tac",
+        "nl",
+        "vim",
+        "vi",
+        "nano",
+        "hexdump",
+        "sort",
+        "diff",
+        "cp",
+        "scp",
+        "rsync",
+        "tar",
+        "zip",
+    ]
 )
 _QUIET = ("-q", "--quiet", "--silent", "-c", "--count", "-l", "--files-with-matches", "-L")
 
@@ -215,7 +244,7 @@ def _by_value(word: Word, cmd: Cmd, bench: Any) -> None:
         )
 
 
-def _git(cmd: Cmd, words: list[str], bench: Any) -> None:
+def _git(cmd: Cmd, _words: list[str], bench: Any) -> None:
     from infer_forge.guard import gitcmd
 
     parsed = gitcmd.Git(cmd)
@@ -260,7 +289,10 @@ def _cloud(cmd: Cmd, words: list[str], bench: Any) -> None:
     plain = [w for w in words if not w.startswith("-")]
     joined = " ".join(plain[:4])
     printing = {
-        "aws": r"^configure (?:get|export-credentials)|^secretsmanager get-secret-value|^ssm get-parameter|^sts (?:get-session-token|assume-role)|^ecr get-login-password",
+        "aws": (
+            r"^configure (?:get|export-credentials)|^secretsmanager get-secret-value|^ssm get-parameter"
+            r"|^sts (?:get-session-token|assume-role)|^ecr get-login-password"
+        ),
         "gcloud": r"^auth (?:print|application-default print)|^secrets versions access",
         "az": r"^account get-access-token|^keyvault secret (?:show|download)",
         "vault": r"^(?:kv get|read|token)",
@@ -289,7 +321,7 @@ def _cloud(cmd: Cmd, words: list[str], bench: Any) -> None:
         )
 
 
-def _hf(cmd: Cmd, words: list[str], bench: Any) -> None:
+def _hf(cmd: Cmd, _words: list[str], bench: Any) -> None:
     token = option(cmd, "--token")
     if token is not None and (token.text or token.dyn):
         bench.hit(
@@ -316,10 +348,6 @@ def _kubectl(cmd: Cmd, words: list[str], bench: Any) -> None:
         bench.hit(DENY, "secrets.show", "--raw prints keys and tokens", cmd)
 
 
-def _keygen(cmd: Cmd, words: list[str], bench: Any) -> None:
-    return
-
-
 _TOOLS: dict[str, Any] = {
     "docker": _docker,
     "podman": _docker,
@@ -339,5 +367,4 @@ _TOOLS: dict[str, Any] = {
     "hf": _hf,
     "huggingface-cli": _hf,
     "kubectl": _kubectl,
-    "ssh-keygen": _keygen,
 }

@@ -54,7 +54,7 @@ def _hooks(parsed: gitcmd.Git, words: list[str], cmd: Cmd, bench: Any) -> None:
             bench.hit(DENY, "traceable.hooks", f"{name} switches checks off that commits pass", cmd)
 
 
-def _reset(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _reset(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if any(w in ("--hard", "--merge", "--keep") for w in words) and "--keep" not in words:
         bench.hit(DENY, "traceable.discard", "reset --hard throws uncommitted work away", cmd)
     elif (
@@ -65,7 +65,7 @@ def _reset(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
         return
 
 
-def _clean(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _clean(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if _short(words, "n") or "--dry-run" in words or not (_short(words, "f") or "--force" in words):
         return
     bench.hit(
@@ -113,7 +113,7 @@ def _checkout(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> Non
         )
 
 
-def _restore(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _restore(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     staged = "--staged" in words or _short(words, "S")
     if not staged or "--worktree" in words or _short(words, "W"):
         bench.hit(
@@ -121,12 +121,12 @@ def _restore(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None
         )
 
 
-def _stash(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _stash(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if words[:1] in (["drop"], ["clear"]):
         bench.hit(DENY, "traceable.discard", f"stash {words[0]} throws kept work away", cmd)
 
 
-def _branch(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _branch(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     deleting = _short(words, "dD") or "--delete" in words
     forced = _short(words, "DMCf") or "--force" in words
     plain = [w for w in words if not w.startswith("-")]
@@ -139,7 +139,7 @@ def _branch(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
         )
 
 
-def _rewrite(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _rewrite(_words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     bench.hit(DENY, "traceable.history", f"git {parsed.verb} rewrites commits that evidence points to", cmd)
 
 
@@ -171,30 +171,30 @@ def _refs(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     )
 
 
-def _reflog(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _reflog(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if words[:1] in (["expire"], ["delete"]):
         bench.hit(DENY, "traceable.history", "without the reflog lost work cannot be found again", cmd)
 
 
 def _gc(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
-    if any(w.startswith("--prune") and w not in ("--prune=2.weeks.ago",) for w in words) or parsed.verb == "prune":
-        if not _short(words, "n"):
-            bench.hit(DENY, "traceable.history", "pruning removes commits that no branch holds", cmd, safer="git gc")
+    prunes = any(w.startswith("--prune") and w != "--prune=2.weeks.ago" for w in words) or parsed.verb == "prune"
+    if prunes and not _short(words, "n"):
+        bench.hit(DENY, "traceable.history", "pruning removes commits that no branch holds", cmd, safer="git gc")
 
 
-def _worktree(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _worktree(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if words[:1] == ["remove"] and (_short(words, "f") or "--force" in words):
         bench.hit(DENY, "traceable.discard", "a forced removal throws the worktree's uncommitted work away", cmd)
 
 
-def _rm(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _rm(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if "--cached" not in words and (_short(words, "f") or "--force" in words):
         bench.hit(
             ASK, "traceable.discard", "rm -f drops uncommitted changes of the files", cmd, safer="git rm --cached"
         )
 
 
-def _submodule(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _submodule(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if words[:1] == ["deinit"] and (_short(words, "f") or "--force" in words):
         bench.hit(ASK, "traceable.discard", "a forced deinit throws the submodule's uncommitted work away", cmd)
     elif words[:1] == ["update"] and (_short(words, "f") or "--force" in words):
@@ -210,7 +210,7 @@ def _pull(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
         bench.hit(ASK, "traceable.branch", "a forced fetch may move a local branch", cmd)
 
 
-def _tag(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+def _tag(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if _short(words, "df") or "--delete" in words or "--force" in words:
         bench.hit(ASK, "traceable.history", "a tag that evidence points to may go or move", cmd)
 

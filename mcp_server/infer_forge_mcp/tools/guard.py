@@ -16,7 +16,8 @@ def check_command(
     command: Annotated[str, Field(description="The shell text as it would be run.", max_length=200_000)],
     cwd: Annotated[str, Field(description="Absolute folder in which it would run; the server's own by default.")] = "",
 ) -> Answer:
-    """Use it before a command that kills, deletes, pushes, installs, or touches GPUs, containers or jobs: says allow, ask or deny, which rule decided, and what to run instead. Nothing is run."""
+    """Use it before a command that kills, deletes, pushes, installs, or touches GPUs, containers or jobs: says allow,
+    ask or deny, which rule decided, and what to run instead. Nothing is run."""
     from infer_forge.guard import check
 
     verdict = check(command, cwd=cwd or None).to_json()
@@ -29,10 +30,11 @@ def check_command(
 @tool(toolset="guard", default=True, read_only=True, paged="secrets")
 def scan_artifacts(
     paths: Annotated[list[str], Field(description="Files or folders, 1 to 50.", min_length=1, max_length=50)],
-    limit: Annotated[int, Field(ge=1, le=500, description="Rows: 1 to 500, 50 by default.")] = 50,
-    cursor: Annotated[str, Field(description="next_cursor of the last answer; empty to begin.")] = "0",
+    limit: Annotated[int, Field(ge=1, le=500, description="Rows: 1 to 500, 50 by default.")] = 50,  # noqa: ARG001 - the cap pages
+    cursor: Annotated[str, Field(description="next_cursor of the last answer; empty to begin.")] = "0",  # noqa: ARG001
 ) -> Answer:
-    """Use it before artifacts are committed, packed or handed on: finds secrets in text, gzip traces, sqlite and Nsight reports, and the values of this environment's secret variables. Values are never shown."""
+    """Use it before artifacts are committed, packed or handed on: finds secrets in text, gzip traces, sqlite and Nsight
+    reports, and the values of this environment's secret variables. Values are never shown."""
     from infer_forge.guard.catalogue import scan_report
 
     return scan_report(paths)[0]
@@ -42,7 +44,8 @@ def scan_artifacts(
 def list_owned(
     run_id: Annotated[str, Field(description="The run; by default the one of the working folder.")] = "",
 ) -> Answer:
-    """Use it before cleaning up: lists what the run owns (processes, paths, containers, jobs, ports) with the proof and its age, its claims, and live grants of people."""
+    """Use it before cleaning up: lists what the run owns (processes, paths, containers, jobs, ports) with the proof and
+    its age, its claims, and live grants of people."""
     from infer_forge.guard.catalogue import status
 
     return status(run_id or None)
@@ -80,7 +83,8 @@ def request_grant(
     ],
     leave: Annotated[ElicitationResult[Leave], Resolve(_ask)],
 ) -> Answer:
-    """Use it when the guard stopped something that the task needs: asks a person through the client, or names the command that a person runs at a terminal. Only a person decides."""
+    """Use it when the guard stopped something that the task needs: asks a person through the client, or names the
+    command that a person runs at a terminal. Only a person decides."""
     import shlex
 
     from infer_forge.guard import catalogue
