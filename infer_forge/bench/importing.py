@@ -15,9 +15,6 @@ from infer_forge.bench import read
 if TYPE_CHECKING:
     from infer_forge.bench.model import Row
 
-ROW_KIND = "row"
-"""Kind of the ledger entries that hold rows."""
-
 
 @dataclass
 class Rows:
@@ -73,36 +70,77 @@ def is_ledger(path: Path) -> bool:
         return file.read(9) == b'{"hash":"'
 
 
-def ledger_rows(path: Path) -> list[Row]:
-    """Rows of a ledger, in the order recorded.
+def ledger_rows(path: Path, contract_hash: str | None = None) -> list[Row]:
+    """Rows of a ledger, in the order recorded, each with the accuracy that was recorded for its engine.
 
     Raises:
-        InputUnusable: the chain is broken, or an entry is no row.
+        InputUnusable: the chain is broken, an entry is no row, or there is none.
     """
-    from pydantic import ValidationError
+    from infer_forge.bench.ledger_rows import RowStore
+    from infer_forge.bench.model import Accuracy
 
-    from infer_forge.base.ledger import Ledger
-    from infer_forge.bench.model import Row
-
-    rows: list[Row] = []
-    for entry in Ledger(path).entries(ROW_KIND):
-        try:
-            rows.append(Row.model_validate(entry.body))
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            raise InputUnusable(f"entry {entry.seq} is no row: {name} {first['msg']}", where=str(path)) from None
+    store = RowStore(path)
+    rows = store.rows(contract_hash=contract_hash)
     if not rows:
-        raise InputUnusable("the ledger holds no row", where=str(path))
+        raise InputUnusable("the ledger holds no row" + (" of this contract" if contract_hash else ""), where=str(path))
+    for event in store.events("accuracy"):
+        if contract_hash is not None and event.get("contract_hash") != contract_hash:
+            continue
+        for row in rows:
+            if row.framework == event["framework"]:
+                known = [a for a in row.accuracy if a.benchmark != event["dataset"]]
+                row.accuracy = [*known, Accuracy(benchmark=event["dataset"], score=event["score"])]
     return rows
 
 
 def record(rows: Sequence[Row], ledger: Path) -> int:
     """Append rows to a ledger (hash chain, safe under kill -9 and two writers); gives how many."""
-    from infer_forge.base.ledger import Ledger
+    from infer_forge.bench.ledger_rows import RowStore
 
-    Ledger(ledger).append_all([(ROW_KIND, row.model_dump(mode="json")) for row in rows])
+    RowStore(ledger).add(rows)
     return len(rows)
+
+
+def ledger_sides(
+    path: Path, target: str, others: Sequence[str] = (), contract_hash: str | None = None
+) -> dict[str, list[Row]]:
+    """Sides of a gap from a ledger: a name is a candidate id or a framework; without others, every other framework.
+
+    Raises:
+        InputUnusable: a side has no row, or decision rows of several candidates of one framework in one scenario.
+    """
+    wanted = [target, *others]
+    sides: dict[str, list[Row]] = {}
+    for row in ledger_rows(path, contract_hash):
+        for name in dict.fromkeys((row.candidate_id, row.framework)):
+            if name and (name in wanted or (not others and name == row.framework)):
+                sides.setdefault(name, []).append(row)
+                break
+    for name, rows in sides.items():
+        _one_candidate(name, rows, path)
+    missing = [name for name in wanted if name not in sides]
+    if missing:
+        raise InputUnusable(
+            f"holds no row of {', '.join(missing)}",
+            where=str(path),
+            next_step="name frameworks or candidate ids of the ledger",
+        )
+    return sides
+
+
+def _one_candidate(name: str, rows: Sequence[Row], path: Path) -> None:
+    """A framework may stand for one candidate a scenario only: pooling several would be no system that anybody can run."""
+    seen: dict[tuple[str | None, int | None], set[str]] = {}
+    for row in rows:
+        if row.purpose == "decision" and row.candidate_id:
+            seen.setdefault((row.workload.scenario, row.workload.max_concurrency), set()).add(row.candidate_id)
+    for (scenario, _), ids in seen.items():
+        if len(ids) > 1:
+            raise InputUnusable(
+                f"{name} has decision rows of several candidates in {scenario or 'one scenario'}: {', '.join(sorted(ids)[:4])}",
+                where=str(path),
+                next_step="name one candidate id instead of the framework",
+            )
 
 
 _COLUMNS = [

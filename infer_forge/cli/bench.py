@@ -257,27 +257,31 @@ def _ledger_sides(
 ) -> tuple[dict[str, list[Row]], str, list[Any]]:
     """Sides by framework (or candidate id) from a ledger of rows."""
     from infer_forge.base.records import InputFile
-    from infer_forge.bench.importing import ledger_rows
+    from infer_forge.bench.importing import ledger_sides
 
     if target is None:
         raise UsageFault("which framework is the target?", next_step="--target NAME, or --contract FILE")
     if not rows.exists():
         raise InputUnusable("no such ledger", where=str(rows))
-    wanted = [name for _, name, _ in groups]
-    sides: dict[str, list[Row]] = {}
-    for row in ledger_rows(rows):
-        if hash_ is not None and row.contract_hash != hash_:
-            continue
-        for name in dict.fromkeys((row.candidate_id, row.framework)):
-            if name and (name in wanted or (len(wanted) < 2 and name == row.framework)):
-                sides.setdefault(name, []).append(row)
-                break
-    return sides, target, [InputFile.of(rows)]
+    others = [name for word, name, _ in groups if word == "--against"]
+    return ledger_sides(rows, target, others, hash_), target, [InputFile.of(rows)]
+
+
+def _own_rows(ctx: click.Context, contract: Path | None, rows: Path | None) -> Path | None:
+    """The ledger that lies beside a contract, when nobody names files: the contract's own rows."""
+    if rows is not None or contract is None or any(paths for _, _, paths in ctx.meta["sides"]):
+        return rows
+    beside = contract.parent / "candidates.jsonl"
+    return beside if beside.exists() else None
 
 
 def _side_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--rows", type=_FILES, help="Take the runs from this ledger of rows; sides are its frameworks."),
+        click.option(
+            "--rows",
+            type=_FILES,
+            help="Take the runs from this ledger of rows (default: the one beside the contract); sides are its frameworks.",
+        ),
         click.option(
             "--contract", type=_FILES, help="The locked contract: threshold, metric, SLA and looks come from it."
         ),
@@ -311,7 +315,7 @@ def fairness_(
     from infer_forge.bench.fairness import fairness_report
 
     locked, hash_ = locked_contract(contract)
-    sides, _, files = _sides(ctx, rows, hash_, locked.target if locked else None, tool)
+    sides, _, files = _sides(ctx, _own_rows(ctx, contract, rows), hash_, locked.target if locked else None, tool)
     report = fairness_report(sides, locked)
     report.header.inputs = files
     if folder is not None:
@@ -370,7 +374,7 @@ def gap(
     from infer_forge.bench.contracts_in import locked as locked_contract
 
     locked, hash_ = locked_contract(contract)
-    sides, target, files = _sides(ctx, rows, hash_, locked.target if locked else None, tool)
+    sides, target, files = _sides(ctx, _own_rows(ctx, contract, rows), hash_, locked.target if locked else None, tool)
     request = library.request_of(
         sides,
         target,

@@ -252,12 +252,8 @@ def test_a_row_that_must_be_refused_has_to_raise() -> None:
         checks, honest, rows, make_inputs, reference=reference, destination_passing=True, atol=1e-6, **QUICK
     )
     assert rules(result) - NOISE == {"ACCEPTED_BAD_INPUT"}
-    assert (
-        compare(checks, checks, rows, make_inputs, reference=reference, destination_passing=True, atol=1e-6, **QUICK)[
-            "verdict"
-        ]
-        == "clean"
-    )
+    fair = compare(checks, checks, rows, make_inputs, reference=reference, destination_passing=True, atol=1e-6, **QUICK)
+    assert rules(fair) <= NOISE
 
 
 def test_faster_than_the_device_can_move_the_data_is_void() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -59,7 +60,7 @@ def decide_gap(
         dict[str, list[str]],
         Field(
             min_length=2,
-            description="Name -> its result files, folders or row ledgers; the target and 1 or more competitors.",
+            description="Name -> its result files, folders or ledgers; target and competitors. Empty lists: the contract's own rows.",
         ),
     ],
     contract: Contract = None,
@@ -86,13 +87,22 @@ def decide_gap(
 
     if target not in sides:
         raise UsageFault(f"the target {target!r} is none of the sides", next_step="name it as a key of sides")
-    ordered = {target: sides[target], **sides}
-    got = {name: read_rows(paths) for name, paths in ordered.items()}
+    hold, hash_ = locked(contract)
+    if contract is not None and not any(sides.values()):
+        from infer_forge.base.records import InputFile
+        from infer_forge.bench.importing import ledger_sides
+
+        ledger = Path(contract).parent / "candidates.jsonl"
+        rows = ledger_sides(ledger, target, [name for name in sides if name != target], hash_)
+        inputs = [InputFile.of(ledger)]
+    else:
+        got = {name: read_rows(paths) for name, paths in {target: sides[target], **sides}.items()}
+        rows = {name: one.rows for name, one in got.items()}
+        inputs = [file for one in got.values() for file in one.files]
     request = request_of(
-        {name: rows.rows for name, rows in got.items()}, target, *locked(contract), metric=metric, threshold_pct=threshold_pct, sla=sla,
-        scenario_key=scenario_key,
-    )  # fmt: skip
-    request.inputs = [file for rows in got.values() for file in rows.files]
+        rows, target, hold, hash_, metric=metric, threshold_pct=threshold_pct, sla=sla, scenario_key=scenario_key
+    )
+    request.inputs = inputs
     return run_gap(request)
 
 
