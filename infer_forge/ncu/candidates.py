@@ -347,20 +347,19 @@ def _fuse(launch: Launch) -> Candidate | None:
 
 def _fewer_launches(small: SmallKernel | None) -> Candidate | None:
     """Launches, gaps and synchronisation cost more than the kernel: only a triage report can show it."""
-    if small is None or not small.launches or small.time_us is None or small.idle_us is None:
+    idle = small.idle_of_its_launches_us if small is not None else None
+    if small is None or idle is None or small.time_us is None or idle <= small.time_us:
         return None
-    if small.idle_us <= small.time_us:
-        return None
-    share = 100 * small.idle_us / (small.idle_us + small.time_us)
     return Candidate(
         "fewer_launches",
         "launch less often: fuse it with its neighbours, or capture the step in a CUDA graph",
-        f"{small.launches} launches take {small.time_us:.0f} us while the GPU idles {small.idle_us:.0f} us ({small.source})",
+        f"{small.launches} of {small.all_launches} launches take {small.time_us:.0f} us, and the GPU idles {small.idle_us:.0f} us "
+        f"in the same window, {idle:.0f} us for as many launches ({small.source})",
         "idle_us of the triage report",
         small.idle_us,
-        small.time_us,
+        (small.idle_us or 0.0) - idle,
         "us",
-        share,
-        "idle time against idle time plus this kernel's time, in the traced window",
+        100 * idle / (idle + small.time_us),
+        "its launches' even share of the idle time, against that and its own time",
         "the idle time of a new trace does not fall",
     )

@@ -10,7 +10,9 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
 
 MISSING = ["launches", "gaps", "synchronisation"]
-COMMAND = "infer-forge triage TRACE --format json --out triage.json, then ncu digest with --triage triage.json"
+COMMAND = (
+    "infer-forge triage TRACE --min-share 0 --format json --out triage.json, then ncu digest with --triage triage.json"
+)
 _IDLE = ("host_late_us", "in_flight_us", "queued_us", "unknown_us", "idle_us", "gap_us")
 
 
@@ -19,7 +21,7 @@ class SmallKernel:
     """What the trace says of the kernel and of the idle time around it; None: the report does not tell.
 
     Attributes:
-        launches, time_us: of the kernels whose name fits, over the traced window.
+        launches, time_us: of the kernels whose name fits, over the traced window. all_launches: of every kernel in it.
         idle_us: idle time of the device in that window; idle: the same by cause.
         sync_calls, sync_us: synchronising calls of the host.
         missing: of `MISSING`, what the report does not tell.
@@ -27,6 +29,7 @@ class SmallKernel:
 
     source: str
     launches: int | None = None
+    all_launches: int | None = None
     time_us: float | None = None
     idle_us: float | None = None
     idle: dict[str, float] = field(default_factory=dict[str, float])
@@ -34,15 +37,24 @@ class SmallKernel:
     sync_us: float | None = None
     missing: list[str] = field(default_factory=list[str])
 
+    @property
+    def idle_of_its_launches_us(self) -> float | None:
+        """The idle time of the window shared out evenly over its launches, times the launches of this kernel."""
+        if self.idle_us is None or not self.launches or not self.all_launches:
+            return None
+        return self.idle_us * self.launches / self.all_launches
+
     def to_json(self) -> dict[str, Any]:
         """All fields, and the mean time of a launch."""
         mean = self.time_us / self.launches if self.time_us is not None and self.launches else None
         return {
             "source": self.source,
             "launches": self.launches,
+            "all_launches": self.all_launches,
             "time_us": self.time_us,
             "mean_us": mean,
             "idle_us": self.idle_us,
+            "idle_of_its_launches_us": self.idle_of_its_launches_us,
             "idle": self.idle,
             "sync_calls": self.sync_calls,
             "sync_us": self.sync_us,
@@ -84,6 +96,8 @@ def small_kernel(tables: dict[str, list[dict[str, Any]]], kernel: str, source: s
         found.launches = int(_sum(rows, "launches") or 0)
         found.time_us = _sum(rows, "time_us")
     ranks = {r.get("rank") for r in rows}
+    every = [r for r in tables.get("kernel", []) if r.get("rank") in ranks]
+    found.all_launches = int(_sum(every, "launches") or 0) or None
     host = [r for r in tables.get("host", []) if not ranks or r.get("rank") in ranks]
     found.idle = {c: v for c in _IDLE if (v := _sum(host, c)) is not None}
     parts = {c: v for c, v in found.idle.items() if c not in ("idle_us", "gap_us")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,13 @@ from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.ncu.comparison import compare
 from infer_forge.ncu.container import read_container
+from infer_forge.ncu.diagnose import diagnose
 from infer_forge.ncu.dictionary import number
+from infer_forge.ncu.model import NcuReport
 from infer_forge.ncu.names import base_name
 from infer_forge.ncu.read import load
 from infer_forge.ncu.report import digest
-from tests.ncu.ncu_maker import block_ends, near
+from tests.ncu.ncu_maker import Kernel, block_ends, near, wide_csv
 
 pytest.importorskip("ncu_report")
 
@@ -163,6 +167,56 @@ def test_csv_pages_are_read_and_a_small_grid_is_seen_in_nvidia_s_sentence(corpus
         assert load(path).launches[0].cc == "12.0"
     small = the(digest([corpus / "ncu_csv" / "dsocr_rtx5090" / "kernel_0001" / "ncu.details.csv"]))
     assert (small["class"], small["metrics"]["waves"]["metric"]) == ("small_grid", "Rule/waves")
+
+
+_PRINTED = {"ns": ("us", 1e3), "byte": ("Mbyte", 1e6), "byte/s": ("Gbyte/s", 1e9), "hz": ("cycle/nsecond", 1e9)}
+
+
+def _as_csv(report: NcuReport) -> str:
+    """The raw page that ncu would print of these launches: scaled units, six decimals, breakdowns as lists of names."""
+    units: dict[str, str] = {}
+    kernels: list[Kernel] = []
+    for launch in report.launches:
+        metrics: dict[str, float | str] = {}
+        for name, value in launch.values.items():
+            if name.startswith("Rule/"):
+                continue
+            unit, factor = _PRINTED.get(value.unit, (value.unit, 1.0))
+            units[name] = unit
+            metrics[name] = f"{value.value / factor:,.6f}" if isinstance(value.value, float) else value.value
+        for name, subs in launch.breakdown.items():
+            metrics[f"breakdown:{name}"] = ", ".join(subs)
+        grid, block = launch.grid or (1, 1, 1), launch.block or (1, 1, 1)
+        kernels.append(Kernel(launch.kernel, metrics, launch.demangled, grid, block))
+    return wide_csv(kernels, units)
+
+
+def test_a_report_and_the_raw_page_made_of_it_give_the_same_classes(corpus: Path, tmp_path: Path) -> None:
+    for path in reports(corpus):
+        left = load(path)
+        page = tmp_path / f"{path.stem}.csv"
+        page.write_text(_as_csv(left))
+        right = load(page)
+        assert [(x.kernel, diagnose(x).name, diagnose(x).unit) for x in left.launches] == [
+            (x.kernel, diagnose(x).name, diagnose(x).unit) for x in right.launches
+        ]
+        for a, b in zip(left.launches, right.launches, strict=True):
+            for name, value in a.values.items():
+                if isinstance(value.value, float) and name in b.values:
+                    assert (
+                        float(b.values[name].value) == near(value.value, rel=1e-4)
+                        or b.values[name].half_step >= abs(value.value) * 1e-4
+                    )
+
+
+@pytest.mark.skipif(shutil.which("ncu") is None, reason="ncu is not installed: no real raw page to compare with")
+def test_a_report_and_the_raw_page_of_ncu_itself_agree(corpus: Path, tmp_path: Path) -> None:
+    for path in reports(corpus):
+        words = ["ncu", "--import", str(path), "--csv", "--page", "raw"]
+        page = tmp_path / f"{path.stem}.csv"
+        page.write_bytes(subprocess.run(words, capture_output=True, check=True).stdout)
+        left, right = load(path), load(page)
+        assert [diagnose(x).name for x in left.launches] == [diagnose(x).name for x in right.launches]
 
 
 def test_a_real_report_cut_at_every_block_is_refused_or_salvaged(corpus: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from infer_forge.ncu.edit import NONE_LEFT, next_edit
 from infer_forge.ncu.flags import flags
 from infer_forge.ncu.model import Launch, Session, Value
 from infer_forge.ncu.triage_link import SmallKernel, load_triage, small_kernel
-from tests.ncu.ncu_maker import DURATION, MEMORY, SM, busy
+from tests.ncu.ncu_maker import DURATION, MEMORY, SM, busy, near
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 LOW_OCCUPANCY: dict[str, float | str] = {
@@ -113,10 +113,13 @@ def test_a_small_grid_gets_more_blocks_and_a_tiny_kernel_gets_fused() -> None:
 
 
 def test_a_triage_report_that_shows_more_idle_than_kernel_asks_for_fewer_launches() -> None:
-    small = SmallKernel("t.json", launches=400, time_us=2000.0, idle_us=30_000.0)
+    small = SmallKernel("t.json", launches=400, all_launches=1000, time_us=2000.0, idle_us=30_000.0)
     got = edit(busy(20, 30, ns=8000), small)
     assert got["id"] == "fewer_launches"
-    assert "400 launches" in got["why"]
+    assert "400 of 1000 launches" in got["why"]
+    assert got["upper_bound_pct"] == near(100 * 12_000 / 14_000)
+    little = SmallKernel("t.json", launches=4, all_launches=1000, time_us=2000.0, idle_us=30_000.0)
+    assert edit(busy(20, 30, ns=8000), little)["id"] != "fewer_launches"
 
 
 def test_the_tables_of_a_triage_report_give_launches_gaps_and_syncs(tmp_path: Path) -> None:
