@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from infer_forge.base.errors import MissingPart
+from infer_forge.base.errors import InputUnusable, MissingPart
 
 FOLDERS = ("skills", "playbooks", "prompts", "references")
 
@@ -43,9 +43,30 @@ def data_path(name: str) -> Path:
 
 @cache
 def load_yaml(name: str) -> Any:
-    """Parsed content of a YAML data file, read once a process with the C loader where PyYAML has it. Do not change what it returns."""
+    """Parsed content of a YAML data file, read once a process. Do not change what it returns.
+
+    Its JSON twin in the cache folder spares later processes the YAML library; the twin is named for the file's size and
+    time, is written only when it says exactly the same, and may be deleted at any time.
+    """
+    from infer_forge.base import jsonio
+    from infer_forge.base.paths import paths
+
+    path = data_path(name)
+    state = path.stat()
+    twin = paths().cache / "data" / f"{jsonio.sha256_of(str(path))[:16]}-{state.st_mtime_ns:x}-{state.st_size:x}.json"
+    try:
+        return jsonio.loads(twin.read_bytes())
+    except (OSError, InputUnusable):
+        pass
     import yaml
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with open(data_path(name), "rb") as file:
-        return yaml.load(file, Loader=loader)  # a safe loader in either case
+    with open(path, "rb") as file:
+        data: Any = yaml.load(file, Loader=loader)  # a safe loader in either case
+    try:
+        text = jsonio.dumps(data)
+        if jsonio.loads(text) == data:
+            jsonio.write_atomic(twin, text)
+    except (OSError, TypeError):
+        pass  # no twin: the next process reads the YAML again
+    return data

@@ -18,11 +18,12 @@ from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile import fuse, gate, header, health, overlap
 from infer_forge.profile import thresholds as limits
+from infer_forge.profile.grouping import dominant, group, sums
 from infer_forge.profile.host import host_rows
 from infer_forge.profile.model import Options
 from infer_forge.profile.read import Input, choose, read
 from infer_forge.profile.report import page_of
-from infer_forge.profile.scene import Scene, dominant, stage_rank
+from infer_forge.profile.scene import Scene, stage_rank
 from infer_forge.profile.timeline import Timeline, stage_steps
 
 KERNEL = [
@@ -168,15 +169,15 @@ def _families(side: _Side) -> _Families:
     scene = side.scene
     families, work = scene.families, scene.work
     packed = np.maximum(work.stage, 0).astype(np.int64) * max(len(families.texts), 1) + families.ids
-    _, first, group, count = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
-    time = np.zeros(len(count), np.int64)
-    np.add.at(time, group, work.dur_ns)
-    sources = dominant(group, work.source, work.dur_ns)
+    found = group(packed, int(packed.max()) + 1)
+    size, count = len(found.keys), found.counts
+    time = sums(found.place, size, work.dur_ns)
+    sources, _ = dominant(found.place, size, work.source, work.dur_ns)
     out: dict[tuple[str, str], dict[str, Any]] = {}
-    for i, at in enumerate(first):
+    for i, at in enumerate(found.first.tolist()):
         key = (scene.stage_name(max(int(work.stage[at]), 0)), families.texts[families.ids[at]])
         category = scene.categories.texts[scene.categories.ids[at]]
-        out[key] = {"ns": int(time[i]), "n": int(count[i]), "category": category, "source": scene.text(sources[i][0])}
+        out[key] = {"ns": int(time[i]), "n": int(count[i]), "category": category, "source": scene.text(int(sources[i]))}
     return out
 
 

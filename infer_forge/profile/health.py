@@ -6,7 +6,7 @@ from infer_forge.base.records import Finding
 from infer_forge.profile.host import inflated
 from infer_forge.profile.scene import Scene
 from infer_forge.profile.thresholds import thresholds
-from infer_forge.profile.timeline import Timeline
+from infer_forge.profile.timeline import Timeline, stage_steps
 from infer_forge.trace.columns import Link
 
 
@@ -111,6 +111,11 @@ def _stages(scene: Scene) -> list[Finding]:
         if outside > limits["outside_time_pct"]:
             text = "device time lies outside of every step window"
             out.append(Finding("OUTSIDE_WINDOWS", text, "warning", outside, limits["outside_time_pct"]))
+    few = int(limits["few_steps"])
+    short = [n for i, n in enumerate(names) if 0 < (stage_steps(scene, i) or 0) < few and n in ("prefill", "decode")]
+    if short:
+        text = f"fewer than {few} steps of {', '.join(short)}: one slow step decides the figures"
+        out.append(Finding("FEW_STEPS", text, "info", None, few, "capture more steps"))
     if "mixed" in names and len(windows):
         mixed = _share(int((windows.stage == names.index("mixed")).sum()), len(windows))
         if mixed > limits["mixed_steps_pct"]:

@@ -34,7 +34,7 @@ def merge(start: I64, end: I64, group: npt.NDArray[np.integer] | None = None) ->
     low = int(start.min())
     step = int(max(end.max(), start.max())) - low + 2
     shifted = start - low + groups * step
-    order = np.argsort(shifted, kind="stable")
+    order = np.argsort(shifted, kind="stable")  # traces are nearly sorted, which the stable sort turns into speed
     first, last = shifted[order], (end - low + groups * step)[order]
     reach = np.maximum.accumulate(last)
     opens = np.ones(len(first), np.bool_)
@@ -82,6 +82,10 @@ def single(spans: Spans) -> Spans:
     count = len(spans.start)
     if not count:
         return Spans(_empty(), _empty(), _empty())
+    order = np.argsort(spans.start, kind="stable")
+    start, end = spans.start[order], spans.end[order]
+    if bool((start[1:] >= end[:-1]).all()):  # nothing overlaps: the usual case of one stream
+        return Spans(start, end, np.zeros(count, np.int64))
     times = np.concatenate((spans.start, spans.end))
     delta = np.concatenate((np.ones(count, np.int64), -np.ones(count, np.int64)))
     order = np.argsort(times, kind="stable")

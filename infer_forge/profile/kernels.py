@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from infer_forge.base.tables import Column, Table
-from infer_forge.profile.scene import Scene, device_number, dominant, pct, us
+from infer_forge.profile.grouping import dominant, group, sums
+from infer_forge.profile.scene import Scene, device_number, pct, us
 
 COLUMNS = [
     Column("rank", "text"),
@@ -40,22 +41,20 @@ def kernel_rows(scene: Scene) -> list[list[Any]]:
     work = scene.work
     if not len(work):
         return []
-    devices = np.array(scene.devices)
-    device_row = np.searchsorted(devices, work.device)
     kernels, categories = scene.kernels, scene.categories
-    width = len(kernels.texts) * (len(categories.texts) or 1)
     stages = np.maximum(work.stage, 0).astype(np.int64)
-    packed = (device_row * (int(stages.max()) + 1) + stages) * width
-    packed = packed + kernels.ids.astype(np.int64) * len(categories.texts) + categories.ids
-    _, first, group, count = np.unique(packed, return_index=True, return_inverse=True, return_counts=True)
-    time = np.zeros(len(count), np.int64)
-    np.add.at(time, group, work.dur_ns)
-    ops, sources = dominant(group, work.op, work.dur_ns), dominant(group, work.source, work.dur_ns)
+    device = np.searchsorted(np.array(scene.devices), work.device)
+    packed = device * (int(stages.max()) + 1) + stages
+    packed = (packed * len(kernels.texts) + kernels.ids) * len(categories.texts) + categories.ids
+    found = group(packed, int(packed.max()) + 1)
+    size, count = len(found.keys), found.counts
+    time = sums(found.place, size, work.dur_ns)
+    ops, _ = dominant(found.place, size, work.op, work.dur_ns)
+    sources, weights = dominant(found.place, size, work.source, work.dur_ns)
     whole = stage_sums(scene)
     rows: list[list[Any]] = []
-    for row, at in enumerate(first):
-        stage = int(stages[at])
-        source, weight = sources[row]
+    for row, at in enumerate(found.first.tolist()):
+        stage, source = int(stages[at]), int(sources[row])
         rows.append(
             [
                 scene.rank,
@@ -63,13 +62,13 @@ def kernel_rows(scene: Scene) -> list[list[Any]]:
                 scene.stage_name(stage),
                 kernels.texts[kernels.ids[at]],
                 categories.texts[categories.ids[at]],
-                us(time[row]),
+                us(int(time[row])),
                 pct(time[row], whole.get(stage, 0)),
                 int(count[row]),
-                us(time[row] / count[row]),
-                _op(scene, ops[row][0], int(at)),
+                us(int(time[row]) / int(count[row])),
+                _op(scene, int(ops[row]), at),
                 scene.text(source),
-                pct(weight, time[row]) if source >= 0 else None,
+                pct(weights[row], time[row]) if source >= 0 else None,
             ]
         )
     return rows

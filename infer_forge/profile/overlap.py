@@ -14,9 +14,10 @@ import numpy as np
 
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile import intervals
-from infer_forge.profile.scene import Scene, device_number, dominant, us
+from infer_forge.profile.grouping import dominant
+from infer_forge.profile.scene import Scene, device_number, us
 from infer_forge.profile.thresholds import thresholds
-from infer_forge.trace.columns import I64, CallKind
+from infer_forge.trace.columns import I64, CallKind, Flags
 
 COLUMNS = [
     Column("rank", "text"),
@@ -68,12 +69,12 @@ class Neighbours:
 
 def overlap(scene: Scene) -> list[Row]:
     """All families of a rank, largest exclusive time first within a stage."""
-    near = neighbours(scene)
-    waits = _stream_waits(scene)
+    ties = _ties(scene)
     rows: list[Row] = []
     for device in scene.devices:
+        on_device = np.flatnonzero(scene.work.device == device)
         for stage in scene.stages_on(device):
-            rows += _stage(scene, device, stage, near, waits)
+            rows += _stage(scene, device, stage, on_device, ties)
     return rows
 
 
@@ -106,42 +107,98 @@ def _stream_waits(scene: Scene) -> I64 | None:
     return np.unique(streams[streams >= 0])
 
 
-def _kinds(scene: Scene) -> I64:
-    """Per work item: COMPUTE, COMMUNICATION or COPY."""
-    return np.where(scene.communication, COMMUNICATION, np.where(scene.compute, COMPUTE, COPY)).astype(np.int64)
+@dataclass
+class Ties:
+    """Per work item: what binds it to its stream."""
+
+    kind: I64
+    """COMPUTE, COMMUNICATION or COPY."""
+    near: Neighbours
+    fed: Flags
+    """A producer ends right before it."""
+    feeds: Flags
+    """A consumer begins right behind it."""
+    waits: Flags
+    """Its stream was seen to wait for an event."""
+    waits_recorded: bool
 
 
-def _stage(scene: Scene, device: int, stage: int, near: Neighbours, waits: I64 | None) -> list[Row]:
+def _ties(scene: Scene) -> Ties:
+    near, streams = neighbours(scene), _stream_waits(scene)
+    tight = int(thresholds("overlap")["tight_gap_us"] * 1000)
+    makes = np.array([c in PRODUCES for c in scene.categories.texts], np.bool_)[scene.categories.ids]
+    kind = np.where(scene.communication, COMMUNICATION, np.where(scene.compute, COMPUTE, COPY)).astype(np.int64)
+    fed = (near.before >= 0) & (near.gap_before_ns <= tight) & makes[near.before]
+    feeds = (near.behind >= 0) & (near.gap_behind_ns <= tight) & makes[near.behind]
+    waits = np.isin(scene.work.stream, streams) if streams is not None else np.zeros(len(kind), np.bool_)
+    return Ties(kind, near, fed, feeds, waits, streams is not None)
+
+
+@dataclass
+class _Sums:
+    """Counts of one stage by family."""
+
+    items: I64
+    fed: I64
+    feeds: I64
+    neighboured: I64
+    waits: I64
+    before: I64
+    behind: I64
+    """[family, category]: what stands right before and behind."""
+
+
+def _sums(scene: Scene, mine: I64, ties: Ties) -> _Sums:
+    family, size = scene.families.ids[mine], len(scene.families.texts)
+    categories = len(scene.categories.texts)
+
+    def count(mask: Flags) -> I64:
+        return np.bincount(family[mask[mine]], minlength=size).astype(np.int64)
+
+    def beside(mask: Flags, rows: I64) -> I64:
+        here = mine[mask[mine]]
+        packed = scene.families.ids[here].astype(np.int64) * categories + scene.categories.ids[rows[here]]
+        counts = np.bincount(packed, minlength=size * categories).astype(np.int64)
+        return np.reshape(counts, (size, categories))
+
+    near = ties.near
+    return _Sums(
+        np.bincount(family, minlength=size).astype(np.int64),
+        count(ties.fed),
+        count(ties.feeds),
+        count((near.before >= 0) | (near.behind >= 0)),
+        count(ties.waits),
+        beside(ties.fed, near.before),
+        beside(ties.feeds, near.behind),
+    )
+
+
+def _stage(scene: Scene, device: int, stage: int, on_device: I64, ties: Ties) -> list[Row]:
     work, end, families = scene.work, scene.end_ns, scene.families
-    on_device = work.device == device
-    mine = np.flatnonzero(on_device & (np.maximum(work.stage, 0) == max(stage, 0)))
+    mine = on_device[np.maximum(work.stage[on_device], 0) == max(stage, 0)]
     low, high = int(work.ts_ns[mine].min()), int(end[mine].max())
     # What runs in the stage's span hides its work, whatever stage it belongs to.
-    span = np.flatnonzero(on_device & (work.ts_ns < high) & (end > low))
-    kind = _kinds(scene)
-    names = families.texts
-    merged = intervals.merge(work.ts_ns[mine], end[mine], families.ids[mine])
-    total = intervals.by_group(merged, len(names))
-    family_kind = np.zeros(len(names), np.int64)
-    family_kind[families.ids[mine]] = kind[mine]
-    exclusive = _exclusive(scene, span, kind, family_kind, merged)
-    sums, count = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    np.add.at(sums, families.ids[mine], work.dur_ns[mine])
-    np.add.at(count, families.ids[mine], 1)
-    sources = dominant(families.ids[mine], work.source[mine], work.dur_ns[mine])
-    ops = dominant(families.ids[mine], work.op[mine], work.dur_ns[mine])
-    grouped = mine[np.argsort(families.ids[mine], kind="stable")]
-    stops = np.cumsum(count)
+    span = on_device[(work.ts_ns[on_device] < high) & (end[on_device] > low)]
+    family, size = families.ids[mine], len(families.texts)
+    merged = intervals.merge(work.ts_ns[mine], end[mine], family)
+    total = intervals.by_group(merged, size)
+    family_kind = np.zeros(size, np.int64)
+    family_kind[family] = ties.kind[mine]
+    exclusive = _exclusive(scene, span, ties.kind, family_kind, merged)
+    spent = np.zeros(size, np.int64)
+    np.add.at(spent, family, work.dur_ns[mine])
+    sums = _sums(scene, mine, ties)
+    sources, _ = dominant(family, size, work.source[mine], work.dur_ns[mine])
+    ops, _ = dominant(family, size, work.op[mine], work.dur_ns[mine])
     rows: list[Row] = []
-    for family in np.flatnonzero(count):
-        items = grouped[stops[family] - count[family] : stops[family]]
-        risk, reason = _risk(scene, items, near, waits)
-        one = int(family_kind[family])
-        scope = scene.text(sources[int(family)][0]) or scene.text(ops[int(family)][0])
-        share = exclusive[family] / total[family] if total[family] else 0.0
-        advice = _advice(one, float(share), risk, scope)
-        numbers = int(sums[family]), int(total[family]), int(exclusive[family])
-        rows.append(Row(device, stage, names[family], one, *numbers, risk, reason, advice))
+    for one in np.flatnonzero(sums.items).tolist():
+        risk, reason = _risk(scene, one, sums, ties.waits_recorded)
+        kind = int(family_kind[one])
+        scope = scene.text(int(sources[one])) or scene.text(int(ops[one]))
+        share = float(exclusive[one]) / float(total[one]) if total[one] else 0.0
+        numbers = int(spent[one]), int(total[one]), int(exclusive[one])
+        advice = _advice(kind, share, risk, scope)
+        rows.append(Row(device, stage, families.texts[one], kind, *numbers, risk, reason, advice))
     return sorted(rows, key=lambda r: (-r.exclusive_ns, r.family))
 
 
@@ -164,31 +221,25 @@ def _exclusive(scene: Scene, span: I64, kind: I64, family_kind: I64, merged: int
     return out
 
 
-def _risk(scene: Scene, items: I64, near: Neighbours, waits: I64 | None) -> tuple[str, str]:
+def _risk(scene: Scene, family: int, sums: _Sums, waits_recorded: bool) -> tuple[str, str]:
     """Whether a dependency was seen around a family's launches: `low`, `high` or `unclear`, with the reason."""
     limits = thresholds("overlap")
-    if len(items) < limits["min_launches"]:
-        return "unclear", f"only {len(items)} launches"
-    categories = scene.categories
-    makes = np.array([c in PRODUCES for c in categories.texts], np.bool_)
-    tight = int(limits["tight_gap_us"] * 1000)
-    before, behind = near.before[items], near.behind[items]
-    has_before, has_behind = before >= 0, behind >= 0
-    if not bool((has_before | has_behind).any()):
+    items = int(sums.items[family])
+    if items < limits["min_launches"]:
+        return "unclear", f"only {items} launches"
+    if not sums.neighboured[family]:
         return "unclear", "no neighbour on its stream"
-    fed = has_before & (near.gap_before_ns[items] <= tight) & makes[categories.ids[before]]
-    feeds = has_behind & (near.gap_behind_ns[items] <= tight) & makes[categories.ids[behind]]
-    share = float(np.maximum(fed.mean(), feeds.mean()))
-    streams = np.unique(scene.work.stream[items])
-    if waits is not None and bool(np.isin(streams, waits).any()):
-        return "high", f"its stream {int(streams[0])} waits for events of another stream"
+    if sums.waits[family]:
+        return "high", "its stream waits for events of another stream"
+    fed, feeds = float(sums.fed[family]) / items, float(sums.feeds[family]) / items
+    share = max(fed, feeds)
     if share >= limits["tight_share"]:
-        side, rows = ("behind", before[fed]) if fed.mean() >= feeds.mean() else ("in front of", behind[feeds])
-        other = categories.texts[int(np.bincount(categories.ids[rows]).argmax())]
+        side, beside = ("behind", sums.before) if fed >= feeds else ("in front of", sums.behind)
+        other = scene.categories.texts[int(beside[family].argmax())]
         return "high", f"back to back {side} {other} on its stream in {share:.0%} of launches"
     if share >= limits["tight_share"] / 4:
         return "unclear", f"back to back with a producer or consumer in {share:.0%} of launches"
-    seen = "no event or stream wait recorded" if waits is None else "no stream wait on its stream"
+    seen = "no stream wait on its stream" if waits_recorded else "no event or stream wait recorded"
     return "low", f"loose neighbours on its stream, {seen}"
 
 

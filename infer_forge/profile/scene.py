@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from infer_forge.base import kernels as names_of
+from infer_forge.profile.grouping import compact
 from infer_forge.trace.columns import I32, I64, DeviceWork, Flags, WorkKind
 from infer_forge.trace.model import Trace
 
@@ -52,7 +52,7 @@ class Scene:
 
     @cached_property
     def _used(self) -> I32:
-        return np.unique(self.work.name)
+        return compact(self.work.name)[1].astype(np.int32)
 
     @cached_property
     def _used_ids(self) -> list[int]:
@@ -66,7 +66,7 @@ class Scene:
     @cached_property
     def name_row(self) -> I32:
         """Per work item: row of its name among the distinct names in use."""
-        return np.searchsorted(self._used, self.work.name).astype(np.int32)
+        return compact(self.work.name)[0].astype(np.int32)
 
     def _named(self, ids: I32, texts: list[str]) -> Vocabulary:
         return Vocabulary(ids[self.name_row], texts)
@@ -143,19 +143,3 @@ def us(ns: float | int | np.integer | np.floating) -> float:
 def pct(part: float | int | np.integer, whole: float | int | np.integer) -> float | None:
     """Per cent with four decimals; None where there is nothing to compare with."""
     return round(100.0 * float(part) / float(whole), 4) if whole else None
-
-
-def dominant(group: npt.NDArray[np.integer], value: npt.NDArray[np.integer], weight: I64) -> dict[int, tuple[int, int]]:
-    """Per group the value with the most weight, and that weight. Values below 0 are "nothing" and compete as such."""
-    if not len(group):
-        return {}
-    packed = group.astype(np.int64) << 32 | (value.astype(np.int64) + 1)
-    keys, where = np.unique(packed, return_inverse=True)
-    sums = np.zeros(len(keys), np.int64)
-    np.add.at(sums, where, weight)
-    groups = keys >> 32
-    order = np.lexsort((keys, -sums, groups))
-    first = np.ones(len(order), np.bool_)
-    first[1:] = groups[order][1:] != groups[order][:-1]
-    picks = order[first]
-    return {int(groups[i]): (int(keys[i] & 0xFFFFFFFF) - 1, int(sums[i])) for i in picks}

@@ -17,6 +17,7 @@ import numpy as np
 
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile import intervals
+from infer_forge.profile.grouping import compact, group
 from infer_forge.profile.scene import Scene, device_number, stage_rank, us
 from infer_forge.profile.thresholds import thresholds
 from infer_forge.trace.columns import I64, Flags
@@ -114,13 +115,15 @@ def build(scene: Scene) -> Timeline:
 def _parts(scene: Scene) -> tuple[list[Part], I64]:
     """The (device, stage, kind) combinations that occur, and which one each work item belongs to."""
     work, windows = scene.work, scene.trace.windows
-    kinds = np.append(windows.kind, -1)[work.window].astype(np.int64)  # window -1 takes the appended -1
+    kind, kinds = compact(np.append(windows.kind, -1)[work.window])  # window -1 takes the appended -1
     stages = np.maximum(work.stage, 0).astype(np.int64)
-    device = np.searchsorted(np.array(scene.devices), work.device).astype(np.int64)
-    packed = (device << 48) | (stages << 40) | (kinds + 1)
-    keys, part_of = np.unique(packed, return_inverse=True)
-    parts = [Part(scene.devices[int(k >> 48)], int(k >> 40) & 0xFF, int(k & 0xFFFFFFFFFF) - 1) for k in keys]
-    return parts, part_of.astype(np.int64)
+    devices = np.searchsorted(np.array(scene.devices), work.device).astype(np.int64)
+    wide, high = len(kinds), int(stages.max(initial=0)) + 1
+    found = group((devices * high + stages) * wide + kind, len(scene.devices) * high * wide)
+    parts = [
+        Part(scene.devices[k // wide // high], k // wide % high, int(kinds[k % wide])) for k in found.keys.tolist()
+    ]
+    return parts, found.place
 
 
 def _gaps(scene: Scene, rows: I64) -> Gaps:

@@ -10,12 +10,7 @@ from pathlib import Path
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.trace import cache as caching
-from infer_forge.trace.build import Builder
-from infer_forge.trace.gather import Gatherer
-from infer_forge.trace.hints import path_hints, with_path_rank
-from infer_forge.trace.layout import EventArray, refuse_empty
 from infer_forge.trace.model import Coverage, Trace
-from infer_forge.trace.source import ByteSource, Hasher
 
 _FRACTION = re.compile(rb'"ts"\s*:\s*-?\d{13,}\.\d*[1-9]')
 
@@ -52,6 +47,13 @@ def parse(path: Path) -> Trace:
     Raises:
         InputUnusable: as `load`.
     """
+    # Imported here: a trace that comes from the cache needs neither decoder nor gunzip.
+    from infer_forge.trace.build import Builder
+    from infer_forge.trace.gather import Gatherer
+    from infer_forge.trace.hints import path_hints, with_path_rank
+    from infer_forge.trace.layout import EventArray, refuse_empty
+    from infer_forge.trace.source import ByteSource, Hasher
+
     coverage = Coverage()
     source = ByteSource(path)
     hasher = Hasher(path)
@@ -61,10 +63,10 @@ def parse(path: Path) -> Trace:
         for parts, offset in array.blocks():
             events, clean = array.decoder.block(parts, offset)
             if not gathered.add(events, clean):
-                fractions = any(_FRACTION.search(p) for p in (b"".join(parts),))
-                array.decoder.exact = fractions
+                array.decoder.exact = _FRACTION.search(b"".join(parts)) is not None
                 events, clean = array.decoder.block(parts, offset)
                 gathered.add(events, clean, sure=True)
+        array.decoder.exact = True  # few events are left: their digits cost nothing
         events, clean = array.finish()
         gathered.add(events, clean, sure=True)
         del events

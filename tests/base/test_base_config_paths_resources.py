@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infer_forge.base import resources
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable, MissingPart, UsageFault
 from infer_forge.base.paths import paths, user_config_file
@@ -67,3 +68,19 @@ def test_a_missing_data_file_is_told(project_root: Path) -> None:
     assert data_path("references") == project_root / "references"
     with pytest.raises(MissingPart):
         data_path("references/none.yaml")
+
+
+def test_a_data_files_json_twin_says_the_same_and_may_vanish_or_be_damaged(
+    forge_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFER_FORGE_HOME", str(forge_home))
+    read = resources.load_yaml.__wrapped__
+    name = "references/kernel_classes.yaml"
+    first = read(name)
+    twins = list((paths().cache / "data").glob("*.json"))
+    assert len(twins) == 1
+    assert read(name) == first
+    twins[0].write_text("{damaged")
+    assert read(name) == first
+    twins[0].unlink()
+    assert read(name) == first

@@ -22,7 +22,10 @@ ARGS = {
     "disable_cuda_graph": False,
     "mem_fraction_static": 0.8,
 }
-LOG = "[2026-11-29 10:00:00] server_args=ServerArgs(model_path='some/model', tp_size=1, attention_backend='{backend}', disable_cuda_graph={off})\n"
+LOG = (
+    "[2026-11-29 10:00:00] server_args=ServerArgs(model_path='some/model', tp_size=1, "
+    "attention_backend='{backend}', disable_cuda_graph={off})\n"
+)
 
 
 def files(tmp_path: Path, log: str, args: dict[str, Any] | None = None) -> tuple[Path, Path]:
