@@ -1,0 +1,196 @@
+"""Halves -> layers -> numbers: which layer of the model each found layer is, and which passes are whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from infer_forge.pipeline.model import HALVES, Lane
+from infer_forge.pipeline.roles import Role
+from infer_forge.pipeline.segment import ATTENTION, BLOCK, FFN, Names, Template
+from infer_forge.trace.columns import I64
+
+_ATTN_ID, _FFN_ID = HALVES.index("attn"), HALVES.index("ffn")
+
+
+class Half(Protocol):
+    """What grouping needs of a half."""
+
+    template: int
+    rows: list[int]
+    positions: list[int]
+    cut: bool
+
+
+@dataclass
+class Rough:
+    """A layer before it has its final number."""
+
+    halves: list[Any]
+    number: int = -1
+    cut: bool = False
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """Templates of its halves."""
+        return tuple(h.template for h in self.halves)
+
+
+@dataclass
+class Draft:
+    """A pass before numbering."""
+
+    window: int
+    rows: I64
+    layers: list[Rough]
+    first: bool
+    last: bool
+    partial: str = ""
+    relative: bool = False
+    stage: str = ""
+    head: int = field(default=0)
+    """Rows of work before the first layer. tail: behind the last one."""
+    tail: int = field(default=0)
+
+
+def group(halves: Sequence[tuple[str, Any]], alone: bool) -> list[Rough]:
+    """Halves in order become layers: a layer ends behind its FFN half (or behind every half where there are none)."""
+    found: list[Rough] = []
+    open_layer: Rough | None = None
+    for kind, half in halves:
+        if open_layer is None or alone or kind == BLOCK:
+            open_layer = Rough([half])
+            found.append(open_layer)
+        else:
+            open_layer.halves.append(half)
+        if kind in (FFN, BLOCK) or alone:
+            open_layer = None
+    return found
+
+
+def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> None:
+    """Number the layers, and say which passes are partial.
+
+    A pass with fewer layers than the others of its kind is partial only where the capture can have cut it: it is the first or
+    the last on the device, or it stands outside the annotations. A pass cut at its head is numbered from its tail.
+    """
+    del more
+    for draft in drafts:
+        rows = draft.rows
+        inside = [r for layer in draft.layers for h in layer.halves for r in h.rows]
+        draft.head = int((rows < min(inside)).sum()) if inside else len(rows)
+        draft.tail = int((rows > max(inside)).sum()) if inside else 0
+        for k, layer in enumerate(draft.layers):
+            layer.number = k
+    usual = _usual(drafts)
+    heads = {_edge(lane, d, True) for d in drafts if len(d.layers) == usual and d.head} - {None}
+    whole = [d for d in drafts if len(d.layers) == usual]
+    for draft in drafts:
+        if not draft.layers or not usual:
+            continue
+        edge = (draft.first or draft.last) and draft.window < 0
+        short = len(draft.layers) < usual
+        has_head = draft.head > 0 and (_edge(lane, draft, True) in heads or not heads)
+        has_tail = draft.tail > 0
+        begun = _complete(draft.layers[0], lane, True)
+        ended = _complete(draft.layers[-1], lane, False)
+        if not edge and not (short and draft.window < 0):
+            continue
+        if draft.first and (short or not begun or not has_head):
+            draft.partial = "partial: the capture began inside it"
+            draft.layers[0].cut = not begun
+            if has_tail and ended and usual >= len(draft.layers):
+                _shift(draft, usual - len(draft.layers))
+            elif not has_tail:
+                draft.partial = "partial: the capture began and ended inside it"
+                draft.relative = not _fit(draft, whole, usual)
+        elif draft.last and (short or not ended or not has_tail):
+            draft.partial = "partial: the capture ended inside it"
+            draft.layers[-1].cut = not ended
+        elif short:
+            draft.partial = f"partial: {len(draft.layers)} layers outside of every annotation"
+            draft.relative = True
+    if layers and usual and usual not in (layers, layers + 1) and not any(len(d.layers) == layers for d in drafts):
+        lane.notes.append(f"the kernels show {usual} layers, the config {layers}")
+
+
+def _usual(drafts: list[Draft]) -> int:
+    counts: Counter[int] = Counter(len(d.layers) for d in drafts if d.layers and d.window >= 0)
+    if not counts:
+        counts = Counter(len(d.layers) for d in drafts if d.layers)
+    if not counts:
+        return 0
+    top = max(counts.values())
+    return max(n for n, c in counts.items() if c == top)
+
+
+def _edge(lane: Lane, draft: Draft, head: bool) -> int | None:
+    """Name id of the kernel just before the first layer (or just behind the last)."""
+    if not draft.layers:
+        return None
+    inside = [r for r in (draft.layers[0] if head else draft.layers[-1]).halves for r in r.rows]
+    rows = draft.rows
+    outside = rows[rows < min(inside)] if head else rows[rows > max(inside)]
+    return int(lane.trace.work.name[outside[-1 if head else 0]]) if len(outside) else None
+
+
+def _complete(layer: Rough, lane: Lane, begin: bool) -> bool:
+    """Whether the first (last) half of a layer reaches to its template's begin (end), give or take one lost kernel."""
+    half = layer.halves[0 if begin else -1]
+    matched = [p for p in half.positions if p >= 0]
+    if not matched:
+        return False
+    template = lane.templates[half.template]
+    if begin:
+        return min(matched) <= 1 and template.kind != FFN
+    return max(matched) >= len(template.names) - 2
+
+
+def _shift(draft: Draft, by: int) -> None:
+    for layer in draft.layers:
+        layer.number += by
+
+
+def _fit(draft: Draft, whole: list[Draft], usual: int) -> bool:
+    """Number a piece of a pass by its order of layer types, where only one place fits."""
+    if not whole:
+        return False
+    pattern = [layer.kinds for layer in whole[0].layers]
+    mine = [layer.kinds for layer in draft.layers][1:-1]
+    places = [k for k in range(usual - len(mine) + 1) if pattern[k : k + len(mine)] == mine]
+    if len(places) != 1:
+        return False
+    _shift(draft, max(0, places[0] - 1))
+    return True
+
+
+def half_ids(template: Template, names: Names) -> int:
+    """From which position a template's kernels are of the FFN half; its length for an attention half, 0 for an FFN half."""
+    if template.kind == FFN:
+        return 0
+    if template.kind == ATTENTION:
+        return len(template.names)
+    roles = [names.role(n) for n in template.names]
+    first = roles.index(Role.FFN)
+    mixers = [k for k, r in enumerate(roles[:first]) if r is Role.MIXER]
+    begin = mixers[-1] + 1 if mixers else 0
+    comm = [k for k in range(begin, first) if roles[k] in (Role.COMM, Role.FUSED)]
+    if comm:
+        return comm[0] + 1
+    gemms = [k for k in range(begin, first) if roles[k] is Role.GEMM]
+    return gemms[-1] if len(gemms) > 1 else first
+
+
+def half_at(boundary: int, half: Half, position: int) -> int:
+    """Half id of a kernel; one that matched no position belongs where the last matched one did."""
+    if position < 0:
+        known = [p for p in half.positions if p >= 0]
+        position = known[0] if known else 0
+    return _ATTN_ID if position < boundary else _FFN_ID
+
+
+def is_exact(half: Half, template: Template, work: Any) -> bool:
+    """Whether a half is its template kernel by kernel."""
+    return half.positions == list(range(len(template.names))) and work.name[half.rows].tolist() == list(template.names)

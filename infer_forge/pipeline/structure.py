@@ -1,0 +1,328 @@
+"""Passes and layers of one device of one rank: units (annotated steps, or what lies between), pieces, halves, layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from infer_forge.base.kernels import classify
+from infer_forge.pipeline import number
+from infer_forge.pipeline.align import FREE, Aligner, Parse, grammar_of
+from infer_forge.pipeline.model import HALVES, PLACE, Lane, Layer, Pass
+from infer_forge.pipeline.roles import Role, numbers
+from infer_forge.pipeline.segment import ATTENTION, BLOCK, Names, Template, cut, learn
+from infer_forge.trace.columns import I64, WorkKind
+from infer_forge.trace.model import Trace
+
+_MAIN_SHARE = 0.6
+"""A stream that holds at least this share of a unit's kernels is its main stream; without one all streams count, by time."""
+
+
+@dataclass
+class Piece:
+    """A run of work without a breaker (host copy, embedding, sampling) in it."""
+
+    rows: I64
+    ids: np.ndarray[Any, np.dtype[np.int32]]
+    parse: Parse | None = None
+
+    @property
+    def halves(self) -> int:
+        """Halves found in it."""
+        return len(self.parse.templates) if self.parse else 0
+
+
+@dataclass
+class Unit:
+    """An annotated step (window >= 0) or a run of work between steps."""
+
+    window: int
+    rows: I64
+    side: I64
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    first: bool = False
+    last: bool = False
+
+
+def build(trace: Trace, rank: int | str | None, device: int, layers: int | None, drafts: int = 0) -> Lane:
+    """Find passes and layers.
+
+    Args:
+        layers: num_hidden_layers of the config, None when unknown; only used to tell whole passes from cut ones and one
+            annotation that spans several passes from one that does not.
+        drafts: draft (MTP) layers that may follow.
+    """
+    work = trace.work
+    rows = np.flatnonzero(work.device == device)
+    names = Names(trace.names, softmax_mixes=_softmax_mixes(trace, rows))
+    units = _units(trace, rows)
+    for unit in units:
+        _split(unit, trace, names)
+    templates, aligner = _learn(units, trace, names)
+    for unit in units:
+        for k, piece in enumerate(unit.pieces):
+            piece.parse = aligner.parse(piece.ids, unit.first and k == 0, unit.last and k == len(unit.pieces) - 1)
+    lane = Lane(
+        trace, rank, device, rows, [], templates,
+        np.full(len(work), -1, np.int32), np.full(len(work), -1, np.int32),
+        np.zeros(len(work), np.int8), np.full(len(work), -1, np.int32),
+    )  # fmt: skip
+    _passes(lane, units, names, layers, drafts)
+    marked = bool(len(trace.windows))
+    lane.method = "period of classified kernel sequences; passes from " + ("annotations" if marked else "launch structure")
+    return lane
+
+
+def _softmax_mixes(trace: Trace, rows: I64) -> bool:
+    """Whether softmax is what tells attention here: no attention kernel of its own occurs."""
+    kinds = Counter(classify(trace.names[n]) for n in np.unique(trace.work.name[rows]).tolist())
+    return not any(kinds[c] for c in ("attention", "mla", "linear_attention")) and kinds["softmax"] > 0
+
+
+def _units(trace: Trace, rows: I64) -> list[Unit]:
+    """Annotated steps and the runs between them, in order of time. Profiler steps are units too."""
+    work, windows = trace.work, trace.windows
+    window = work.window[rows].astype(np.int64)
+    starts = np.sort(windows.start_ns) if len(windows) else np.empty(0, np.int64)
+    run = np.searchsorted(starts, work.ts_ns[rows], side="right")
+    key = np.where(window >= 0, window, -1 - run)
+    order = np.argsort(key, kind="stable")
+    bounds = np.flatnonzero(np.r_[True, np.diff(key[order]) != 0]) if len(rows) else np.empty(0, np.int64)
+    units: list[Unit] = []
+    for some in np.split(rows[order], bounds[1:]):
+        if not len(some):
+            continue
+        main = _main(trace, some)
+        units.append(Unit(int(work.window[some[0]]), np.sort(some[main]), np.sort(some[~main])))
+    units.sort(key=lambda u: int(work.ts_ns[u.rows[0]]))
+    return units
+
+
+def _main(trace: Trace, rows: I64) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows are the main stream's (all of them where no stream dominates)."""
+    streams = trace.work.stream[rows]
+    values, counts = np.unique(streams, return_counts=True)
+    best = int(counts.argmax())
+    if len(values) == 1 or counts[best] < _MAIN_SHARE * len(rows):
+        return np.ones(len(rows), bool)
+    return streams == values[best]
+
+
+def _split(unit: Unit, trace: Trace, names: Names) -> None:
+    ids = trace.work.name[unit.rows]
+    table = {int(n): names.role(int(n)) is Role.BREAKER for n in np.unique(ids)}
+    breaks = np.array([table[int(n)] for n in ids.tolist()], bool)
+    edges = np.flatnonzero(np.r_[True, breaks[1:] != breaks[:-1]]) if len(ids) else np.empty(0, np.int64)
+    for begin, end in zip(edges.tolist(), [*edges.tolist()[1:], len(ids)], strict=True):
+        if not breaks[begin]:
+            unit.pieces.append(Piece(unit.rows[begin:end], np.ascontiguousarray(ids[begin:end], np.int32)))
+
+
+def _learn(units: list[Unit], trace: Trace, names: Names) -> tuple[list[Template], Aligner]:
+    if units:
+        units[0].first, units[-1].last = True, True
+    count: Counter[bytes] = Counter()
+    made: dict[bytes, list[int]] = {}
+    for unit in units:
+        for piece in unit.pieces:
+            key = piece.ids.tobytes()
+            count[key] += 1
+            if key not in made:
+                made[key] = piece.ids.tolist()
+    pieces = [(made[k], n) for k, n in count.items()]
+    kinds: list[str] = []
+    for ids, _ in pieces[:200]:
+        kinds += [*(s.kind for s in cut(ids, names)), ""]
+    grammar = grammar_of(kinds)
+    limits = numbers("learning")
+
+    def explain(half: tuple[int, ...], found: list[Template]) -> tuple[float, list[int] | None]:
+        if explain_with[0] is None or len(explain_with[0].templates) != len(found):
+            explain_with[0] = Aligner(found, trace.names, FREE)
+        return explain_with[0].explain(half)
+
+    explain_with: list[Aligner | None] = [None]
+    templates = learn(pieces, names, explain, limits["explained"], limits["own_share"])
+    return templates, Aligner(templates, trace.names, grammar)
+
+
+@dataclass
+class _Half:
+    """A half found in a piece: rows of the main stream, template, positions."""
+
+    template: int
+    rows: list[int]
+    positions: list[int]
+    cut: bool = False
+
+
+def _halves(piece: Piece, templates: list[Template]) -> list[_Half]:
+    parse = piece.parse
+    if parse is None:
+        return []
+    found = [_Half(t, [], []) for t in parse.templates]
+    for row, half, position in zip(piece.rows.tolist(), parse.half, parse.position, strict=True):
+        if half >= 0:
+            found[half].rows.append(row)
+            found[half].positions.append(position)
+    return [h for h in found if h.rows]
+
+
+def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int) -> None:
+    """Make passes of units, number their layers, and write the columns of the lane."""
+    drafted: list[number.Draft] = []
+    alone = _alone(lane.templates)
+    for unit in units:
+        groups: list[tuple[list[Piece], list[number.Rough]]] = []
+        for piece in unit.pieces:
+            roughs = number.group([(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates)], alone)
+            if unit.window >= 0 or not groups or not roughs:
+                groups = groups or [([], [])]
+                groups[-1][0].append(piece)
+                groups[-1][1].extend(roughs)
+            elif groups[-1][1] and len(roughs) <= 0.3 * len(groups[-1][1]) and len(roughs) <= 2:
+                groups[-1][0].append(piece)
+                groups[-1][1].extend(roughs)
+            elif not groups[-1][1]:
+                groups[-1][0].append(piece)
+                groups[-1][1].extend(roughs)
+            else:
+                groups.append(([piece], roughs))
+        if unit.window >= 0 and layers:
+            groups = _several(unit, lane, alone, layers + drafts) or groups
+        _draft(drafted, unit, groups, lane)
+    number.settle(drafted, layers, drafts, lane)
+    _write(lane, drafted, names)
+
+
+def _alone(templates: list[Template]) -> bool:
+    """Whether a half is a layer by itself: blocks, or mixers without FFN halves."""
+    kinds: Counter[str] = Counter()
+    for t in templates:
+        kinds[t.kind] += t.count
+    return kinds["ffn"] < 0.25 * (kinds[ATTENTION] + kinds[BLOCK])
+
+
+def _several(unit: Unit, lane: Lane, alone: bool, layers: int) -> list[tuple[list[Piece], list[number.Rough]]] | None:
+    """Several passes under one annotation: equal groups of layers between breakers, more layers in all than the model has."""
+    each: list[tuple[list[Piece], list[number.Rough]]] = []
+    for piece in unit.pieces:
+        roughs = number.group([(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates)], alone)
+        if roughs or not each:
+            each.append(([piece], roughs))
+        else:
+            each[-1][0].append(piece)
+    counts = Counter(len(r) for _, r in each if r)
+    if sum(len(r) for _, r in each) < 2 * layers or not counts or counts.most_common(1)[0][1] < 2:
+        return None
+    return [g for g in each if g[1]]
+
+
+def _draft(
+    drafted: list[number.Draft], unit: Unit, groups: list[tuple[list[Piece], list[number.Rough]]], lane: Lane
+) -> None:
+    """One draft a pass. Work of a step that holds no layer is still a pass when it is annotated."""
+    whole = np.sort(np.concatenate([unit.rows, unit.side]))
+    kept = [g for g in groups if g[1]]
+    if unit.window >= 0 and len(kept) <= 1:
+        drafted.append(number.Draft(unit.window, whole, kept[0][1] if kept else [], unit.first, unit.last))
+        return
+    starts = [int(g[0][0].rows[0]) for g in kept]
+    work = lane.trace.work
+    for k, (pieces, roughs) in enumerate(kept):
+        low = _head_start(lane, unit, starts[k]) if k else int(unit.rows[0])
+        high = _head_start(lane, unit, starts[k + 1]) if k + 1 < len(kept) else int(unit.rows[-1]) + 1
+        if unit.window < 0 and len(kept) == 1 and not (unit.first or unit.last):
+            low, high = int(pieces[0].rows[0]), int(pieces[-1].rows[-1]) + 1
+        first, last = unit.first and k == 0, unit.last and k == len(kept) - 1
+        begin, end = int(work.ts_ns[low]), int(work.ts_ns[high]) if high < len(work) else None
+        mine = whole[(work.ts_ns[whole] >= begin) & ((work.ts_ns[whole] < end) if end is not None else True)]
+        drafted.append(number.Draft(unit.window, mine, roughs, first, last))
+
+
+def _head_start(lane: Lane, unit: Unit, row: int) -> int:
+    """Where the work before a pass's first piece begins to be its own: behind the last copy to the host or sampling."""
+    work, at = lane.trace.work, int(np.searchsorted(unit.rows, row))
+    begin = row
+    for k in range(at - 1, max(-1, at - 400), -1):
+        name = lane.trace.names[work.name[unit.rows[k]]]
+        if name.startswith("Memcpy DtoH") or classify(name) == "sampling" or lane.layer_of[unit.rows[k]] >= 0:
+            break
+        begin = int(unit.rows[k])
+    return begin
+
+
+def _write(lane: Lane, drafted: list[number.Draft], names: Names) -> None:
+    work, windows, trace = lane.trace.work, lane.trace.windows, lane.trace
+    for n, draft in enumerate(drafted):
+        w = draft.window
+        layers: list[Layer] = []
+        place: dict[int, int] = {}
+        main_rows: list[int] = []
+        main_layer: list[int] = []
+        main_half: list[int] = []
+        for rough in draft.layers:
+            for half in rough.halves:
+                template = lane.templates[half.template]
+                side = number.half_ids(template, names)
+                for row, position in zip(half.rows, half.positions, strict=True):
+                    main_rows.append(row)
+                    main_layer.append(rough.number)
+                    main_half.append(number.half_at(side, half, position))
+                    if position >= 0:
+                        place[row] = half.template * PLACE + min(position, PLACE - 1)
+        order = np.argsort(np.array(main_rows, np.int64), kind="stable") if main_rows else np.empty(0, np.int64)
+        rows = np.array(main_rows, np.int64)[order]
+        layer, half_id = np.array(main_layer, np.int32)[order], np.array(main_half, np.int8)[order]
+        lane.pass_of[draft.rows] = n
+        lane.layer_of[rows], lane.half_of[rows] = layer, half_id
+        for row, at in place.items():
+            lane.place_of[row] = at
+        _beside(lane, draft, rows)
+        for rough in draft.layers:
+            mine = draft.rows[lane.layer_of[draft.rows] == rough.number]
+            exact = all(number.is_exact(h, lane.templates[h.template], work) for h in rough.halves)
+            layers.append(Layer(rough.number, mine, tuple(h.template for h in rough.halves), exact, rough.cut))
+        ends = work.ts_ns[draft.rows] + work.dur_ns[draft.rows]
+        stage = trace.stages[int(windows.stage[w])] if w >= 0 else ("all" if not len(windows) else draft.stage or "all")
+
+        def count(column: Any, w: int = w) -> int | None:
+            return int(column[w]) if w >= 0 and column[w] >= 0 else None
+
+        lane.passes.append(
+            Pass(
+                n, lane.rank, lane.device, stage, trace.name(int(windows.kind[w])) if w >= 0 else None,
+                count(windows.batch), count(windows.tokens), count(windows.context_tokens),
+                count(windows.generation_requests), trace.name(int(windows.name[w])) if w >= 0 else None,
+                w, draft.rows, layers, int(work.ts_ns[draft.rows[0]]), int(ends.max()),
+                int(work.dur_ns[draft.rows].sum()), _busy(work.ts_ns[draft.rows], ends), draft.partial, draft.relative,
+            )  # fmt: skip
+        )
+
+
+def _beside(lane: Lane, draft: number.Draft, main: I64) -> None:
+    """Work of other streams goes to the layer of the main stream's kernel that began last before it."""
+    work = lane.trace.work
+    others = np.setdiff1d(draft.rows, main, assume_unique=True)
+    if not len(others) or not len(main):
+        return
+    main_stream = work.stream[main[0]]
+    others = others[(work.stream[others] != main_stream) & (work.kind[others] == WorkKind.KERNEL)]
+    everything = draft.rows[work.stream[draft.rows] == main_stream]
+    at = np.searchsorted(everything, others) - 1
+    ok = at >= 0
+    host = everything[at[ok]]
+    lane.layer_of[others[ok]], lane.half_of[others[ok]] = lane.layer_of[host], lane.half_of[host]
+
+
+def _busy(start: I64, end: I64) -> int:
+    """Length of the union of intervals ascending by start."""
+    reach = np.maximum.accumulate(end)
+    gaps = np.maximum(start[1:] - reach[:-1], 0)
+    return int(reach[-1] - start[0] - gaps.sum())
+
+
+__all__ = ["HALVES", "build"]
