@@ -239,7 +239,7 @@ def _gap_row(gap: Gap, d: gp.Decision, fair: str) -> tuple[Any, ...]:
     return (
         d.scenario.name, d.verdict, d.target.name, d.against.name, gap.metric.name, d.all_pairs, *interval,
         plan.threshold_pct, plan.look_alpha, d.k_more, *d.noise_pct, _sla_word(d.target, plan), _sla_word(d.against, plan),
-        fair, decides and d.verdict not in (gp.INCONCLUSIVE, gp.INSUFFICIENT), d.reason, d.next_step,
+        fair, decides and d.verdict in gp.DECIDED, d.reason, d.next_step,
     )  # fmt: skip
 
 

@@ -29,6 +29,9 @@ VERDICTS = (
 SETTLED = (AHEAD, TIE, NOT_BEHIND)
 """Verdicts that satisfy "match or exceed"."""
 
+DECIDED = (*SETTLED, BEHIND, SLA_FAIL)
+"""Verdicts that answer the question; the others say why it cannot be answered yet."""
+
 _NOT_DECISION = ("search", "pilot", "flow_check", "profile")
 
 
