@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from infer_forge.ncu import policy
@@ -87,7 +88,10 @@ def _lacking(launch: Launch, diagnosis: Diagnosis) -> str | None:
 def _collect(launch: Launch, group: str, session: Session, why: str) -> dict[str, Any]:
     sections: list[str] = policy.data()["sections"][group]
     command = collect_command(
-        exact(launch.kernel), sections=sections, output=f"{launch.kernel[:40]}-digest", session=session
+        exact(launch.kernel),
+        sections=sections,
+        output=re.sub(r"\W+", "_", launch.kernel)[:40] + "-digest",
+        session=session,
     )
     return {
         "kind": "collect",

@@ -19,6 +19,7 @@ from infer_forge.ncu.textpage import is_kernel_line, read_text
 
 MAX_LAUNCHES = 64
 _HEAD = 1 << 16
+_SYSTEMS = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
 def load(
@@ -84,6 +85,9 @@ def _load_page(file: Path, head: bytes) -> NcuReport:
     where, step = str(file), "give a .ncu-rep, .ncu-repz, ncu --csv or ncu text file"
     if not head:
         raise InputUnusable("is empty", where=where, next_step="collect the report again")
+    if file.suffix in _SYSTEMS:
+        step = "per-kernel metrics: infer-forge ncu plan; a timeline: infer-forge capture and infer-forge triage"
+        raise InputUnusable("is a report of Nsight Systems, not of Nsight Compute", where=where, next_step=step)
     known = looks_like(head)
     if encoding is None or (known.startswith(("an ", "a ")) and not head.startswith(b"{")):
         raise InputUnusable(f"is {known}", where=where, next_step=step)

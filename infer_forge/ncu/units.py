@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from infer_forge.ncu.model import Value
 
@@ -23,6 +24,7 @@ _EUROPEAN = re.compile(r"^[+-]?\d{1,3}(\.\d{3})+,\d+$")
 _NOTHING = {"", "n/a", "nan", "-nan", "no data", "(!) n/a", "(!) nan"}
 
 
+@lru_cache(maxsize=4096)
 def scale(unit: str) -> tuple[float, str]:
     """Factor to the base unit, and the base unit's name: `("Gbyte/s")` -> `(1e9, "byte/s")`, `"usecond"` -> `(1e3, "ns")`.
 

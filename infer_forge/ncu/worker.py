@@ -36,8 +36,10 @@ def _resident_bytes() -> int:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
-        import resource
-
+        try:
+            import resource
+        except ImportError:  # Windows: unknown, so the launch cap alone holds
+            return 0
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

@@ -182,6 +182,11 @@ def test_text_without_a_page_is_refused(tmp_path: Path, content: str, words: str
         read(tmp_path / "a.txt", content)
 
 
+def test_a_report_of_nsight_systems_is_named_as_such(tmp_path: Path) -> None:
+    with pytest.raises(InputUnusable, match="Nsight Systems"):
+        load(write(tmp_path / "a.nsys-rep", b"\x00\x01\x02\x03"))
+
+
 def test_a_failed_collection_s_output_is_recognised_as_such(tmp_path: Path) -> None:
     with pytest.raises(InputUnusable, match="permission") as caught:
         read(tmp_path / "a.log", "==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n")
