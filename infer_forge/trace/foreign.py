@@ -33,7 +33,6 @@ _JSON: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
      "a PyTorch execution trace (the graph of ops, without times)", "give the kineto trace of the same run"),
     (re.compile(rb'"device_traces"|"segments"\s*:\s*\['), "a PyTorch memory snapshot", _NEXT),
     (re.compile(rb'"traceEvents"\s*:\s*(?!\[)'), "a trace whose traceEvents is no array", _NEXT),
-    (re.compile(rb'"traceEvents"\s*:\s*\[\s*\]'), "a trace without a single event", "record it while the server works"),
     (re.compile(rb'"architectures"\s*:|"model_type"\s*:'), "a model's config.json", "use it as --config of `infer-forge pipeline`"),
     (re.compile(rb'"request_throughput"|"output_throughput"'), "a benchmark result", "use `infer-forge bench import`"),
     (re.compile(rb'"metadata"[\s\S]*"vizier|"model_path"\s*:'), "a server's arguments", "use it as --server-args"),

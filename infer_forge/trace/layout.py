@@ -160,10 +160,9 @@ class EventArray:
         self.coverage.truncated = self.coverage.truncated or self._source.ended or why
 
     def _trailer(self, data: bytes, offset: int) -> None:
-        if self._source.junk_bytes:
-            self.decoder.lost(
-                offset + len(data), b"", f"{self._source.junk_bytes} bytes behind the gzip stream", events=0
-            )
+        if junk := self._source.junk_bytes:
+            self.decoder.lost(offset + len(data), b"", f"{junk} bytes behind the gzip stream", events=0)
+            self.coverage.bytes_lost += junk
         text = data.strip()
         if not text and not self.keys and self._start <= 4:
             return

@@ -7,7 +7,7 @@ us, and for whole microseconds up to 2^53. Beyond 2^43 us a float64 has lost the
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def from_any(value: Any) -> int:
         try:
             number = Decimal(value.strip())
             return _fit(int((number * 1000).to_integral_value())) if abs(number) < _MAX_NS else UNUSABLE
-        except (InvalidOperation, ValueError):
+        except (ArithmeticError, ValueError):
             return UNUSABLE
     return UNUSABLE
 
