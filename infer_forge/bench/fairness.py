@@ -319,10 +319,14 @@ _DIAGNOSTICS: dict[str, Callable[[Sides], tuple[str, str]]] = {
 
 
 def diagnose(sides: Sides, contract: BenchmarkContract | None = None) -> list[Diagnostic]:
-    """The twelve diagnostics of at least two sides."""
+    """The twelve diagnostics of at least two sides. Only E7 looks at the runs that cannot decide (search, pilot, failed)."""
     out: list[Diagnostic] = []
+    deciding = {
+        name: [r for r in rows if r.status == "ok" and r.purpose in (None, "decision")] for name, rows in sides.items()
+    }
+    judged = deciding if all(deciding.values()) else sides
     for code, (question, fix) in _QUESTIONS.items():
-        result, evidence = _e7(sides, contract) if code == "E7" else _DIAGNOSTICS[code](sides)
+        result, evidence = _e7(sides, contract) if code == "E7" else _DIAGNOSTICS[code](judged)
         out.append(Diagnostic(code, question, result, evidence, "" if result == PASS else fix))
     return out
 

@@ -112,6 +112,23 @@ def _revision(root: Path) -> str | None:
     return None
 
 
+def local_folder(model: str, revision: str | None = None) -> Path | None:
+    """Where a model lies on this machine: the path itself, or its snapshot in the Hugging Face cache; None when nowhere.
+
+    Without a revision there must be exactly one snapshot: several mean that nobody can tell which one is served.
+    """
+    if Path(model).is_dir():
+        return Path(model)
+    hub = os.environ.get("HF_HUB_CACHE") or os.path.join(
+        os.environ.get("HF_HOME") or os.path.expanduser("~/.cache/huggingface"), "hub"
+    )
+    snapshots = Path(hub) / f"models--{model.replace('/', '--')}" / "snapshots"
+    if not snapshots.is_dir():
+        return None
+    found = [p for p in snapshots.iterdir() if p.is_dir() and revision in (None, p.name)]
+    return found[0] if len(found) == 1 else None
+
+
 def fingerprint(model_dir: str | Path, *, deep: bool = False) -> Fingerprint:
     """The fingerprint of a local model folder.
 

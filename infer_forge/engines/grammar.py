@@ -131,6 +131,7 @@ class Grammar:
         help_argv: how to ask each launch for its help, appended. version_argv: whole command that prints the version.
         packages: distributions whose versions make up the environment.
         health: GET route that answers 200 when ready. facts_route: GET route that tells the server's arguments.
+        flush_route: POST route that empties the prefix cache.
         environment: prefixes of variables that configure it.
         client: its own load generator.
     """
@@ -153,6 +154,7 @@ class Grammar:
     fixed: Argv = ()
     health: str = "/health"
     facts_route: str | None = None
+    flush_route: str | None = None
     verified_aliases: tuple[Argv, ...] = ()
 
 

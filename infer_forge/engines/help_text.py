@@ -90,15 +90,24 @@ def ask(place: Place, argv: Sequence[str], version_argv: Sequence[str], *, folde
     path = None
     if folder is not None:
         path = jsonio.write_atomic(folder / f"{name}.txt", text)
-    binary, binary_sha = _binary(place, words[0])
-    version = _version(place, version_argv)
+    path_there, binary_sha = binary(place, words[0])
+    told_version = version(place, version_argv)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Help(
-        words, "verified", _now(), digest, binary, binary_sha, version, flags_in(text), file=str(path) if path else None
+        words,
+        "verified",
+        _now(),
+        digest,
+        path_there,
+        binary_sha,
+        told_version,
+        flags_in(text),
+        file=str(path) if path else None,
     )
 
 
-def _binary(place: Place, program: str) -> tuple[str | None, str | None]:
+def binary(place: Place, program: str) -> tuple[str | None, str | None]:
+    """(path, sha256) of a program in a place; None where it cannot be told."""
     try:
         lines = place.shell(_WHERE, program).out.split()
     except MissingPart:
@@ -106,7 +115,8 @@ def _binary(place: Place, program: str) -> tuple[str | None, str | None]:
     return (lines[0] if lines else None), (lines[1] if len(lines) > 1 else None)
 
 
-def _version(place: Place, argv: Sequence[str]) -> str | None:
+def version(place: Place, argv: Sequence[str]) -> str | None:
+    """What a program says its version is (the last line of its answer); None where it does not say."""
     if not argv:
         return None
     words = ["python3" if w == "python" else w for w in argv]

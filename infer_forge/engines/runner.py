@@ -177,6 +177,11 @@ class Place:
                 os.killpg(child.pid, 9)
             out, err = child.communicate()
             late = True
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, 9)
+            child.communicate()
+            raise
         return Completed(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), late)
 
     def shell(self, script: str, *args: str, timeout_s: float = 30) -> Completed:

@@ -195,6 +195,7 @@ GRAMMAR = Grammar(
     packages=("sglang", "sgl-kernel", "flashinfer-python", "torch", "triton", "transformers"),
     environment=("SGLANG_", "SGL_", "FLASHINFER_", "DG_"),
     facts_route="/get_server_info",
+    flush_route="/flush_cache",
     client=CLIENT,
     profile=Profile(
         control="http",

@@ -143,6 +143,7 @@ GRAMMAR = Grammar(
     version_argv=("vllm", "--version"),
     packages=("vllm", "flashinfer-python", "flash-attn", "torch", "triton", "transformers", "deep-gemm"),
     environment=("VLLM_", "FLASHINFER_", "DG_"),
+    flush_route="/reset_prefix_cache",
     client=CLIENT,
     profile=Profile(
         control="http_if_told",
@@ -166,6 +167,7 @@ GRAMMAR = Grammar(
             "kv_cache_tokens": r"GPU KV cache size: (?P<value>[\d,]+) tokens",
         },
         states={
+            "prefix_cache": ((r"enable_prefix_caching=True", True), (r"enable_prefix_caching=False", False)),
             "cuda_graph": (
                 (r"Graph capturing finished", True),
                 (r"[Cc]udagraph is disabled|enforce_eager=True|CUDA graph is not supported", False),

@@ -66,6 +66,9 @@ def start_lines(engine: Engine) -> list[str]:
             f"vLLM API server version {version(framework, settings)}",
             f"non-default args: {{'model_tag': '{model}', 'port': {options['port']}}}",
         ]
+        cached = options.get("no_enable_prefix_caching") is None and options.get("enable_prefix_caching", True)
+        config = f"model='{model}', tensor_parallel_size={options.get('tp') or 1}, enable_prefix_caching={bool(cached)}"
+        lines.append(f"Initializing a V1 LLM engine (v{version(framework, settings)}) with config: {config}")
         if settings.wrong_backend:
             lines.append(f"Cannot use {wanted} backend on this device. Falling back to {used}.")
         lines += [
