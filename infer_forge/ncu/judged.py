@@ -102,7 +102,18 @@ def reading(diagnosis: Diagnosis) -> list[str]:
 def metrics_json(launch: Launch, diagnosis: Diagnosis) -> dict[str, Any]:
     """`{our name: {value, unit, metric}}`, with the character's readings first; `not_collected` stays out of it."""
     keys = list(dict.fromkeys([*reading(diagnosis), *dictionary.metrics()]))
-    skip = {"grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "cc_major", "cc_minor", "device_name"}
+    skip = {
+        "grid_x",
+        "grid_y",
+        "grid_z",
+        "block_x",
+        "block_y",
+        "block_z",
+        "cc_major",
+        "cc_minor",
+        "device_name",
+        "shared_per_sm",
+    }
     found = {k: v for k in keys if k not in skip and (v := dictionary.find(launch, k)) is not None}
     return {k: {"value": v.value, "unit": v.unit, "metric": v.name} for k, v in found.items()}
 

@@ -72,10 +72,12 @@ def _lift(launch: Launch, what: str, blocks: float) -> str | None:
         return f"{said} let {wanted} blocks fit: __launch_bounds__ or a smaller tile" if fit >= 16 else None
     if what == "shared_mem":
         parts = [number(launch, k) for k in ("shared_static", "shared_dynamic", "shared_driver")]
-        config = number(launch, "shared_config")
+        whole, config = number(launch, "shared_per_sm"), number(launch, "shared_config")
         now = sum(p for p in parts if p is not None)
-        if config and now:
-            return f"{int(config / wanted):,} bytes of shared memory a block or fewer (now {int(now):,}) let {wanted} blocks fit"
+        if (whole or config) and now:
+            fit = int((whole or config or 0) / wanted)
+            carve = "" if whole else " at this carve-out"
+            return f"{fit:,} bytes of shared memory a block or fewer (now {int(now):,}) let {wanted} blocks fit{carve}"
         return "less shared memory a block lets more blocks fit"
     if what == "blocks":
         return "the SM's block slots are the limit: larger blocks"

@@ -21,13 +21,13 @@ _WORKLOADS = {0: "kernel", 1: "range", 2: "graph", 3: "cmdlist", 4: "subgrid"}
 _STALL = "smsp__pcsamp_warps_issue_stalled_"
 
 
-def _cap_memory(limit_bytes: int) -> None:
-    """Keep the process from growing beyond twice the soft cap (the soft cap stops reading; this one is the last line)."""
+def _cap_memory(limit_bytes: int, path: str) -> None:
+    """A hard limit of the address space: twice the soft cap, the library itself, and the file, which it may map twice."""
     try:
         import resource
     except ImportError:  # Windows: the soft cap alone
         return
-    most = limit_bytes * 2 + (1 << 30)
+    most = limit_bytes * 2 + (1 << 30) + 2 * os.path.getsize(path)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
@@ -192,7 +192,7 @@ def main() -> int:
     """Answer one request."""
     request = json.load(sys.stdin)
     sys.path += [p for p in request.get("sys_path", []) if p not in sys.path]
-    _cap_memory(request["memory_bytes"])
+    _cap_memory(request["memory_bytes"], request["path"])
     try:
         answer = read(request)
     except ImportError as exc:

@@ -259,6 +259,10 @@ def test_occupancy_says_what_would_lift_the_limit() -> None:
     assert facts.lift is not None
     assert "80 registers a thread or fewer (now 128)" in facts.lift
     assert "34,133 bytes" in facts.lift
+    assert "carve-out" in facts.lift
+    larger = occupancy(launch(values | {"device__attribute_max_shared_memory_per_multiprocessor": 167_936.0}))
+    assert larger is not None
+    assert "55,978 bytes of shared memory a block or fewer (now 40,000) let 3 blocks fit" in str(larger.lift)
     assert occupancy(launch({SM: 1.0})) is None
 
 
