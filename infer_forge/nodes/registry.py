@@ -34,6 +34,7 @@ class Registry:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._collectors: tuple[str | None, dict[str, Collector]] = (None, {})
 
     @classmethod
     def open(cls, remote: str | None = None, *, create: bool = False) -> Registry:
@@ -98,12 +99,11 @@ class Registry:
 
     def collectors(self, node: str | None = None) -> dict[str, Collector]:
         """Registered collectors that are not retired, by id."""
-        found: dict[str, Collector] = {}
-        for path, data in self.store.read(POLICY).items("collectors/"):
-            collector = decode(Collector, data, f"{POLICY}:{path}")
-            if not collector.retired and node in (None, collector.node):
-                found[collector.id] = collector
-        return found
+        snapshot = self.store.read(POLICY)
+        if snapshot.tip is None or snapshot.tip != self._collectors[0]:
+            read = [decode(Collector, data, f"{POLICY}:{path}") for path, data in snapshot.items("collectors/")]
+            self._collectors = snapshot.tip, {c.id: c for c in read if not c.retired}
+        return {cid: c for cid, c in self._collectors[1].items() if node in (None, c.node)}
 
     def ensure_policy(self) -> str:
         """Write the default policy when the registry has none; the policy's id."""

@@ -108,6 +108,7 @@ class _Judge:
         self.reasons: list[Reason] = []
         self.windows: dict[str, list[int]] = {}
         self.newest: float | None = None
+        self.limits: dict[tuple[str | None, float | None], float | None] = {}
 
     def say(self, state: str, text: str, collector_id: str | None = None, seq: int | None = None) -> None:
         reason = Reason(state, text, collector_id, seq)
@@ -287,7 +288,10 @@ class _Judge:
 
     def power(self, who: str, then: Observation, was: GpuState, obs: Observation, gpu: GpuState, view: _View) -> None:
         """Mean power between two samples by the energy counter; without one, the power at the sample."""
-        limit, label = self.policy.idle.power_limit_w(gpu), f"GPU {gpu.index}"
+        kind = (gpu.name, gpu.power_limit_w)
+        if kind not in self.limits:
+            self.limits[kind] = self.policy.idle.power_limit_w(gpu)
+        limit, label = self.limits[kind], f"GPU {gpu.index}"
         seconds = (obs.t_mono_ns - then.t_mono_ns) / 1e9
         if limit is None:
             self.say(MISSING, f"{label}: neither its idle power nor its power limit is known", who, obs.seq)

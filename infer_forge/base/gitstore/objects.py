@@ -7,6 +7,7 @@ Reading goes to loose files directly and to dulwich for packs and alternates.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 KINDS = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 TREE_MODE = 0o040000
 FILE_MODE = 0o100644
+KEPT_TREES = 4096
 Entry = tuple[int, str]
 
 
@@ -39,10 +41,12 @@ class Objects:
     def __init__(self, gitdir: Path, *, durable: bool = True) -> None:
         self.folder = gitdir / "objects"
         self.durable = durable
+        self._place = str(self.folder)
+        self._trees: dict[str, dict[str, Entry]] = {}
         self._packs: DiskObjectStore | None = None
 
-    def _loose(self, sha: str) -> Path:
-        return self.folder / sha[:2] / sha[2:]
+    def _loose(self, sha: str) -> str:
+        return f"{self._place}/{sha[:2]}/{sha[2:]}"
 
     def packs(self) -> DiskObjectStore:
         """dulwich's view of the same folder (packs, alternates)."""
@@ -61,7 +65,7 @@ class Objects:
 
     def has(self, sha: str) -> bool:
         """Whether the object is here, loose or packed."""
-        return self._loose(sha).exists() or self.packs().contains_packed(sha.encode())  # pyright: ignore[reportArgumentType]
+        return os.path.exists(self._loose(sha)) or self.packs().contains_packed(sha.encode())  # pyright: ignore[reportArgumentType]
 
     def raw(self, sha: str) -> tuple[str, bytes]:
         """Kind and content of an object.
@@ -71,7 +75,8 @@ class Objects:
             InputUnusable: its file is damaged.
         """
         try:
-            data = self._loose(sha).read_bytes()
+            with open(self._loose(sha), "rb", buffering=0) as file:
+                data = file.read()
         except (FileNotFoundError, NotADirectoryError):
             number, content = self.packs().get_raw(sha.encode())  # pyright: ignore[reportArgumentType]
             return KINDS[number], content
@@ -79,12 +84,12 @@ class Objects:
             whole = zlib.decompress(data)
             head, _, content = whole.partition(b"\0")
             if hashlib.sha1(whole, usedforsecurity=False).hexdigest() != sha:
-                raise InputUnusable("the object's content is not what its name says", where=str(self._loose(sha)))
+                raise InputUnusable("the object's content is not what its name says", where=self._loose(sha))
             return head.split(b" ", 1)[0].decode(), content
         except zlib.error as exc:
             raise InputUnusable(
                 f"the object is damaged ({exc})",
-                where=str(self._loose(sha)),
+                where=self._loose(sha),
                 next_step=f"git -C {self.folder.parent} fsck --full",
             ) from None
 
@@ -109,7 +114,7 @@ class Objects:
         target = self._loose(sha)
         if _freshen(target):
             return sha
-        target.parent.mkdir(exist_ok=True)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         fd, name = tempfile.mkstemp(dir=self.folder, prefix="tmp_obj_")  # the name that `git gc` cleans up
         try:
             with os.fdopen(fd, "wb") as file:
@@ -126,16 +131,23 @@ class Objects:
 
     def drop_loose(self, sha: str) -> None:
         """Delete a loose object that nothing refers to any more."""
-        self._loose(sha).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._loose(sha))
 
     # Trees
 
     def tree(self, sha: str) -> dict[str, Entry]:
-        """Entries of a tree: name -> (mode, sha)."""
+        """Entries of a tree: name -> (mode, sha). Kept, since trees never change: do not change what it gives."""
         from dulwich.objects import parse_tree
 
-        entries = parse_tree(self.content(sha, "tree"), 20)
-        return {name.decode("utf-8", "surrogateescape"): (mode, _hex(child)) for name, mode, child in entries}
+        known = self._trees.get(sha)
+        if known is None:
+            entries = parse_tree(self.content(sha, "tree"), 20)
+            known = {name.decode("utf-8", "surrogateescape"): (mode, _hex(child)) for name, mode, child in entries}
+            if len(self._trees) >= KEPT_TREES:
+                self._trees.clear()
+            self._trees[sha] = known
+        return known
 
     def write_tree(self, entries: Mapping[str, Entry]) -> str:
         """Write a tree in git's order; its sha."""
@@ -153,7 +165,7 @@ class Objects:
         return made or self.write_tree({})
 
     def _change(self, sha: str | None, put: list[tuple[list[str], str]], delete: list[list[str]]) -> str | None:
-        entries = self.tree(sha) if sha else {}
+        entries = dict(self.tree(sha)) if sha else {}
         below: dict[str, tuple[list[tuple[list[str], str]], list[list[str]]]] = {}
         for parts in delete:
             if len(parts) == 1:
@@ -261,7 +273,7 @@ def check_path(path: str) -> str:
     return path
 
 
-def _freshen(path: Path) -> bool:
+def _freshen(path: str) -> bool:
     """Renew the age of an object that is here, so that it is not pruned before a commit names it; False: not here."""
     try:
         os.utime(path)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import random
 import signal
 import subprocess
 import time
+from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -85,6 +88,36 @@ class Remote:
                 return None
             self._hub = Refs(folder), Objects(folder)
         return self._hub
+
+    @contextlib.contextmanager
+    def queue(self, patience_s: float) -> Generator[bool]:
+        """Let writers of one machine go to a hub of this machine one after the other, which saves lost pushes.
+
+        Order only: the lease decides. Who waited too long goes on, and so does who may not write there.
+
+        Yields:
+            Whether the hub is of this machine (a look at its tip then costs next to nothing).
+        """
+        hub = self.direct()
+        if hub is None:
+            yield False
+            return
+        try:
+            fd = os.open(hub[0].gitdir / "infer-forge.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError:
+            yield True
+            return
+        try:
+            deadline = time.monotonic() + patience_s
+            while time.monotonic() < deadline:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    time.sleep(random.uniform(0.001, 0.01))
+            yield True
+        finally:
+            os.close(fd)
 
     def copy_from(self, hub: Objects, mine: Objects, tip: str) -> bool:
         """Copy what `tip` needs and `mine` lacks, children before parents; False when that is more than a few."""

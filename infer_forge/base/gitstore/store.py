@@ -30,6 +30,7 @@ from infer_forge.base.gitstore.refs import Refs, check_ref
 from infer_forge.base.gitstore.remote import HubLock, Remote, gitdir_of, tracking
 from infer_forge.base.gitstore.snapshot import Snapshot
 
+QUEUE_S = 5.0
 Decide = Callable[[Snapshot], "Changes | Refuse | None"]
 
 
@@ -301,24 +302,28 @@ class _Task:
     def on_hub(self, remote: Remote) -> str:
         """Push with a lease on the tip that was decided on."""
         store, hub_lock = self.store, HubLock(remote, self.ref)
-        fresh = remote.direct() is not None or self.given_op is not None
+        fresh = self.given_op is not None
         if fresh:
             store.refresh(self.ref)
         syncing.push_pending(store, remote, self.ref)
         while True:
-            tip = store.refs.get(tracking(self.ref))
-            if self.given_op and (found := self.done_before(tip)):
-                return found
-            commit = self.commit_on(tip)
-            if not isinstance(commit, str):
-                if not fresh:  # decided on what was known here: ask before refusing
+            with remote.queue(min(QUEUE_S, self.pace.left_s)) as near:
+                if near:
+                    store.refresh(self.ref)
+                tip = store.refs.get(tracking(self.ref))
+                if self.given_op and (found := self.done_before(tip)):
+                    return found
+                commit = self.commit_on(tip)
+                if isinstance(commit, str):
+                    outcome, words = remote.push(self.ref, commit, tip)
+                elif not (fresh or near):  # decided on what was known here: ask before refusing
                     store.refresh(self.ref)
                     fresh = True
                     continue
-                if isinstance(commit, Refuse):
+                elif isinstance(commit, Refuse):
                     raise Refused(commit, self.ref, tip)
-                return tip or ""
-            outcome, words = remote.push(self.ref, commit, tip)
+                else:
+                    return tip or ""
             if outcome == "landed":
                 syncing.landed(store, self.ref, tip, commit)
                 return commit
