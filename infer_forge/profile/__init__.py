@@ -7,5 +7,5 @@ from infer_forge.base.lazy import attach
 
 __getattr__, __dir__ = attach(
     __name__,
-    {"Options": "model", "triage": "report", "compare": "compare", "write_page": "picture"},
+    {"Options": "model", "triage": "report", "compare": "side_by_side", "write_page": "picture"},
 )

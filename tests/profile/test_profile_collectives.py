@@ -42,9 +42,9 @@ def test_floor_waiting_and_who_came_last_are_those_of_the_generator(tmp_path: Pa
     _, truth = generate(spec, tmp_path / "t.trace.json.gz", seed=5)
     report = triage([tmp_path], ALL)
     floor = sum(c.floor_ns for c in truth.collectives) / 1000
-    assert sums(report, "floor_us") == pytest.approx(dict.fromkeys(range(4), floor), rel=1e-6)
+    assert all(abs(v - floor) < 0.01 for v in sums(report, "floor_us").values())
     waits = {rank: sum(c.wait_ns[rank] for c in truth.collectives) / 1000 for rank in range(4)}
-    assert sums(report, "wait_us") == pytest.approx(waits, rel=1e-6, abs=0.01)
+    assert all(abs(v - waits[rank]) < 0.01 for rank, v in sums(report, "wait_us").items())
     last = {rank: sum(c.came_last == rank for c in truth.collectives) for rank in range(4)}
     found = sums(report, "came_last")
     assert sum(found.values()) == len(truth.collectives)
@@ -103,7 +103,7 @@ def test_groups_are_matched_apart_and_sizes_give_a_bus_bandwidth(trace_writer: M
     }
     size = report.tables["bandwidth"].dicts()[0]
     assert (size["bytes"], size["count"]) == (2_000_000, 2)
-    assert size["bus_gb_s"] == pytest.approx(2_000_000 / 70e-6 / 1e9, rel=0.01)
+    assert size["bus_gb_s"] == round(2_000_000 / 70e-6 / 1e9, 2)
 
 
 def test_one_rank_has_no_floor_and_no_waiting(trace_writer: Make) -> None:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -41,11 +41,11 @@ def test_every_step_has_48_attention_kernels_and_96_expert_products(gb300: Repor
 
 def test_busy_exposed_and_idle_by_cause_are_the_known_figures(gb300: Report) -> None:
     skew = rows(gb300, "skew", rank=0)[0]
-    assert skew["busy_us"] == pytest.approx(217_415, abs=1)
-    assert skew["exposed_comm_us"] == pytest.approx(90_285, abs=1)
+    assert round(skew["busy_us"]) == 217_415
+    assert round(skew["exposed_comm_us"]) == 90_285
     host = rows(gb300, "host", rank=0)
-    sums = {k: sum(r[f"{k}_us"] for r in host) / 1000 for k in ("host_late", "in_flight", "queued")}
-    assert sums == pytest.approx({"host_late": 94.0, "in_flight": 0.5, "queued": 5.5}, abs=0.05)
+    sums = {k: round(sum(r[f"{k}_us"] for r in host) / 1000, 1) for k in ("host_late", "in_flight", "queued")}
+    assert sums == {"host_late": 94.0, "in_flight": 0.5, "queued": 5.5}
 
 
 def test_floor_and_waiting_of_1568_collectives_are_the_known_figures(gb300: Report) -> None:
@@ -97,9 +97,10 @@ def test_traces_without_gpu_work_are_refused_with_the_reason(corpus: Path, name:
 def naive(document: bytes) -> tuple[int, int] | None:
     """Nanoseconds and launches of all device work, where the text is still JSON."""
     try:
-        found = json.loads(document, parse_float=Decimal)
-        events = found["traceEvents"] if isinstance(found, dict) else found
-        work = [e for e in events if isinstance(e, dict) and e.get("ph") == "X" and e.get("cat") in DEVICE]
+        found: Any = json.loads(document, parse_float=Decimal)
+        events = cast("list[Any]", found["traceEvents"] if isinstance(found, dict) else found)
+        objects = [cast("dict[str, Any]", e) for e in events if isinstance(e, dict)]
+        work = [e for e in objects if e.get("ph") == "X" and e.get("cat") in DEVICE]
         durations = [Decimal(e["dur"]) for e in work]
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,14 +126,16 @@ def test_the_fused_kernel_is_reported_as_active_never_as_an_opportunity(
 def test_a_condition_that_does_not_hold_turns_a_pattern_off(ident: str, trace_writer: Make, read_one: Read) -> None:
     pattern = PATTERNS[ident]
     made = read_one(trace_writer().run([*names_of(pattern, 0), FILLER], repeat=REPEAT))
-    other = {
-        "min_world": {"world": 1},
-        "vendor": {"vendor": "amd" if pattern.when.get("vendor") == "nvidia" else "nvidia"},
+    vendor = "amd" if pattern.when.get("vendor") == "nvidia" else "nvidia"
+    good = facts_for(pattern)
+    others = {
+        "min_world": replace(good, world=1),
+        "vendor": replace(good, vendor=vendor),
+        "min_cc": replace(good, capability=7.5),
+        "model": replace(good, model="quite-another"),
     }
-    other |= {"min_cc": {"capability": 7.5}, "model": {"model": "quite-another"}}
-    good = facts_for(pattern).__dict__
-    for condition in pattern.when.keys() & other.keys():
-        assert not opportunities(made, pattern, Facts(**{**good, **other[condition]})), condition
+    for condition in pattern.when.keys() & others.keys():
+        assert not opportunities(made, pattern, others[condition]), condition
     unknown = opportunities(made, pattern, Facts(framework=None))
     assert not unknown if pattern.when.get("strict") else unknown[0].confidence == "medium"
 
@@ -156,7 +159,7 @@ def test_a_sequence_that_crosses_a_stage_is_not_one_occurrence(trace_writer: Mak
 
 def test_an_unverified_pattern_is_off_by_default(trace_writer: Make, read_one: Read) -> None:
     base = PATTERNS["vllm-add-rmsnorm"]
-    doubtful = Pattern(**{**base.__dict__, "id": "doubtful", "status": "unverified"})
+    doubtful = replace(base, id="doubtful", status="unverified")
     book = Catalogue(BOOK.elements, (doubtful,))
     made = read_one(trace_writer().run([*names_of(base, 0), FILLER], repeat=REPEAT))
     assert not [f for f in fuse.fuse(made.scenes[0], book=book) if f.id == "doubtful"]
