@@ -255,6 +255,9 @@ class Diffusion(Part):
     tensor_parallel: int | None = None
     offload: bool | None = None
     compiled: bool | None = None
+    step_cache: str | None = Field(
+        default=None, description="caching between denoising steps, such as teacache; none: off"
+    )
     fallback: str | None = Field(default=None, description="a slower or other path that the engine said it took")
     warmed_up: bool | None = None
     end_to_end_ms: float | None = None

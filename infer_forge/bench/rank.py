@@ -42,7 +42,17 @@ def candidate_name(row: Row) -> str:
     """The candidate's id, else the model and its parallelism, else the file."""
     if row.candidate_id:
         return row.candidate_id
-    i = row.identity
+    i, d = row.identity, row.diffusion
+    if d is not None:
+        switches = (
+            ("cfg", d.cfg_parallel),
+            ("sp", d.sequence_parallel),
+            ("tp", d.tensor_parallel),
+            ("gpus", row.hardware.gpu_count),
+        )
+        words = [f"{k}{v}" for k, v in switches if v is not None]
+        words += [k for k, on in (("offload", d.offload), ("compiled", d.compiled)) if on]
+        return " ".join([*words, d.step_cache if d.step_cache not in (None, "none") else ""]).strip() or row.label()
     if i.tensor_parallel is not None:
         model = (row.model or "model").rstrip("/").split("/")[-1]
         return f"{model} tp{i.tensor_parallel} dp{i.data_parallel or 1}"

@@ -101,6 +101,8 @@ def _meta(meta: rc.Fields, row: Row, d: Diffusion) -> None:
     d.cfg_parallel = (2 if cfg else 1) if isinstance(cfg, bool) else meta.count("cfg_parallel_degree")
     d.compiled = meta.flag("enable_torch_compile")
     d.warmed_up = meta.flag("warmup")
+    teacache = meta.flag("enable_teacache")
+    d.step_cache = None if teacache is None else "teacache" if teacache else "none"
     d.fallback = meta.text("fallback")
     offload = [meta.flag(k) for k in list(meta.document) if k.endswith("offload")]
     known = [o for o in offload if o is not None]

@@ -82,10 +82,21 @@ def _same_size(a: Row, b: Row) -> bool:
             return False
         if x is not None and y is not None and abs(x - y) > _LENGTH_TOLERANCE * max(abs(x), abs(y)):
             return False
+    if a.kind == "diffusion":
+        return _generated(a) == _generated(b)
     if a.kind != "serving":
         return (a.workload.input_len_label_tokens, a.workload.output_len_label_tokens, a.workload.num_prompts) == (
             b.workload.input_len_label_tokens, b.workload.output_len_label_tokens, b.workload.num_prompts)  # fmt: skip
     return True
+
+
+def _generated(row: Row) -> tuple[Any, ...]:
+    """What was generated: the workload of a diffusion row. How (parallelism, offload, compile) is the candidate's affair."""
+    d = row.diffusion
+    if d is None:
+        return ()
+    model = (row.model or "").rstrip("/").split("/")[-1].lower()
+    return (model, d.width, d.height, d.frames, d.steps, d.guidance_scale, d.seed)
 
 
 def _dataset_fits(a: Row, b: Row) -> bool:
@@ -98,7 +109,12 @@ def _diffusion_name(row: Row) -> str:
     if d is None:
         return "diffusion"
     frames = f"x{d.frames}f" if d.frames is not None else ""
-    return f"{row.model or 'model'} {_number(d.width)}x{_number(d.height)}{frames} {_number(d.steps)} steps"
+    more = [
+        f"{label} {value:g}" for label, value in (("guidance", d.guidance_scale), ("seed", d.seed)) if value is not None
+    ]
+    return " ".join(
+        [f"{row.model or 'model'} {_number(d.width)}x{_number(d.height)}{frames} {_number(d.steps)} steps", *more]
+    )
 
 
 def _group_name(row: Row) -> str:

@@ -275,8 +275,30 @@ def _own_rows(ctx: click.Context, contract: Path | None, rows: Path | None) -> P
     return beside if beside.exists() else None
 
 
+def _evidence(
+    server_args: tuple[str, ...], server_log: tuple[str, ...], help_snapshot: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    kinds = (("args", server_args), ("log", server_log), ("help", help_snapshot))
+    return [(kind, text) for kind, texts in kinds for text in texts]
+
+
 def _side_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
+        click.option(
+            "--help-snapshot",
+            multiple=True,
+            metavar="NAME=FILE",
+            help="Help snapshot of a side (infer-forge engine help-snapshot).",
+        ),
+        click.option(
+            "--server-log",
+            multiple=True,
+            metavar="NAME=FILE",
+            help="Server log of a side: fills what its rows do not say.",
+        ),
+        click.option(
+            "--server-args", multiple=True, metavar="NAME=FILE", help="Saved server arguments of a side (JSON or YAML)."
+        ),
         click.option(
             "--rows",
             type=_FILES,
@@ -304,6 +326,9 @@ def fairness_(
     tool: str,
     contract: Path | None,
     rows: Path | None,
+    server_args: tuple[str, ...],
+    server_log: tuple[str, ...],
+    help_snapshot: tuple[str, ...],
     folder: Path | None,
     wanted: str | None,
     form: str,
@@ -311,11 +336,13 @@ def fairness_(
 ) -> None:
     """Twelve diagnostics of whether the sides did the same work under the same conditions: pass, fail or unknown."""
     from infer_forge.base import jsonio
+    from infer_forge.bench import evidence
     from infer_forge.bench.contracts_in import locked as locked_contract
     from infer_forge.bench.fairness import fairness_report
 
     locked, hash_ = locked_contract(contract)
     sides, _, files = _sides(ctx, _own_rows(ctx, contract, rows), hash_, locked.target if locked else None, tool)
+    evidence.apply(sides, _evidence(server_args, server_log, help_snapshot))
     report = fairness_report(sides, locked)
     report.header.inputs = files
     if folder is not None:
@@ -353,6 +380,9 @@ def gap(
     tool: str,
     contract: Path | None,
     rows: Path | None,
+    server_args: tuple[str, ...],
+    server_log: tuple[str, ...],
+    help_snapshot: tuple[str, ...],
     metric: str | None,
     threshold: float | None,
     sla: str | None,
@@ -369,12 +399,13 @@ def gap(
     Verdicts: behind, ahead, tie, not_behind, inconclusive, sla_fail, void_fairness, void_workload, void_interference,
     insufficient. Looks are taken at 5, 8 and 12 pairs only.
     """
+    from infer_forge.bench import evidence, gap_pair, gap_plot
     from infer_forge.bench import gap as library
-    from infer_forge.bench import gap_pair, gap_plot
     from infer_forge.bench.contracts_in import locked as locked_contract
 
     locked, hash_ = locked_contract(contract)
     sides, target, files = _sides(ctx, _own_rows(ctx, contract, rows), hash_, locked.target if locked else None, tool)
+    evidence.apply(sides, _evidence(server_args, server_log, help_snapshot))
     request = library.request_of(
         sides,
         target,

@@ -371,3 +371,45 @@ def test_torch_tensors_go_through_the_same_checks() -> None:
     options: dict[str, Any] = {"reference": expected, "destination_passing": True, "atol": 1e-6, **QUICK}
     assert rules(compare(plain, plain, ROWS, make, **options)) <= NOISE
     assert "STALE_OUTPUT" in rules(compare(plain, cached, ROWS, make, **options))
+
+
+def test_torch_tricks_are_caught_in_half_precision_too() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed here")
+
+    def make(params: Mapping[str, Any], seed: int) -> list[Any]:
+        return [torch.from_numpy(make_inputs(params, seed)[0]).to(torch.bfloat16)]
+
+    def expected(x: Any) -> Any:
+        return x * 2 + 1
+
+    def plain(x: Any, out: Any) -> None:
+        torch.add(x * 2, 1, out=out)
+
+    def tail(x: Any, out: Any) -> None:
+        out[:-1] = x[:-1] * 2 + 1
+
+    def scratch(x: Any, out: Any) -> None:
+        x.mul_(2)
+        torch.add(x, 1, out=out)
+
+    def switch(x: Any, out: Any) -> None:
+        torch.set_float32_matmul_precision("medium")
+        plain(x, out)
+
+    class Stand(torch.Tensor):  # pyright: ignore[reportUntypedBaseClass]
+        """A stand-in that could compute later."""
+
+    def lazy(x: Any) -> Any:
+        return expected(x).as_subclass(Stand)
+
+    options: dict[str, Any] = {"reference": expected, "destination_passing": True, "atol": 0.05, "rtol": 0.02, **QUICK}
+    assert rules(compare(plain, plain, ROWS, make, **options)) <= NOISE
+    assert "POISON_LEFT" in rules(compare(plain, tail, ROWS, make, **options))
+    assert "INPUT_MUTATED" in rules(compare(plain, scratch, ROWS, make, **options))
+    precision = torch.get_float32_matmul_precision()
+    try:
+        assert "ENVIRONMENT_ONE_SIDED" in rules(compare(plain, switch, ROWS, make, **options))
+    finally:
+        torch.set_float32_matmul_precision(precision)
+    options["destination_passing"] = False
+    assert "LAZY_OUTPUT" in rules(compare(expected, lazy, ROWS, make, **options))
