@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -250,7 +250,7 @@ def _run(run_id: str, value: dict[str, Any]) -> Run:
 
 
 @contextmanager
-def editing(run_id: str | None = None) -> Iterator[Run]:
+def editing(run_id: str | None = None) -> Generator[Run]:
     """Change one run under the file's lock; the file is replaced whole when the block ends without an error.
 
     Raises:
@@ -287,9 +287,10 @@ def begin_run(run_id: str, root: str | os.PathLike[str] | None = None, **facts: 
     Raises:
         UsageFault: the root is a folder that no run may own: `/`, a home, or a parent of one.
     """
-    real = None
+    real: str | None = None
     if root is not None:
-        real = os.path.realpath(os.path.expanduser(os.fspath(root)))
+        named: str = os.fspath(root)
+        real = os.path.realpath(os.path.expanduser(named))
         home = os.path.realpath(os.path.expanduser("~"))
         if within(home, real) or real.count("/") < 2:
             raise UsageFault("a run cannot own this folder", where=real, next_step="name a folder made for the run")

@@ -225,7 +225,8 @@ def mounts_of(found: list[tuple[str, Word]]) -> list[tuple[str, str]]:
             if len(parts) > 1 and parts[0].startswith(("/", "~", ".")):
                 out.append((parts[0], parts[1]))
         elif name == "--mount":
-            facts = dict(p.partition("=")[::2] for p in value.text.split(","))
+            pairs = [p.partition("=") for p in value.text.split(",")]
+            facts = {key: text for key, _, text in pairs}
             source, target = (
                 facts.get("source") or facts.get("src"),
                 facts.get("target") or facts.get("dst") or facts.get("destination"),

@@ -141,7 +141,12 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {k: environ[k] for k in _ENV_NAMES if k in environ}
 
 
-def from_dict(data: Mapping[str, Any]) -> Context:
+def _number(item: Any, key: str) -> int:
+    """`4242` or `{"pid": 4242, ...}`."""
+    return int(item[key] if isinstance(item, dict) else item)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def from_dict(given: Mapping[str, Any]) -> Context:
     """A context that is handed in; everything that it names counts as proved.
 
     Raises:
@@ -151,6 +156,11 @@ def from_dict(data: Mapping[str, Any]) -> Context:
 
     ctx = Context()
     ctx.present = ctx.handed = True
+    data: dict[str, Any] = dict(given)
+
+    def listed(key: str) -> list[Any]:
+        return list(data.get(key) or [])
+
     try:
         ctx.run_id = data.get("run_id")
         ctx.user = data.get("user") or ctx.user
@@ -159,26 +169,28 @@ def from_dict(data: Mapping[str, Any]) -> Context:
         ctx.home = data.get("home") or ctx.home
         ctx.env = {**_environment(os.environ), "USER": ctx.user, "HOME": ctx.home, **dict(data.get("env") or {})}
         ctx.env.pop("PWD", None)
-        ctx.env.pop("VIRTUAL_ENV", None) if "env" not in data or "VIRTUAL_ENV" not in data["env"] else None
+        if "VIRTUAL_ENV" not in (data.get("env") or {}):
+            ctx.env.pop("VIRTUAL_ENV", None)
         ctx.venv = data.get("venv") or ctx.env.get("VIRTUAL_ENV")
-        ctx.pids = {int(p["pid"] if isinstance(p, dict) else p): True for p in data.get("owned_pids") or []}
-        ctx.pgids = {int(p): True for p in data.get("owned_pgids") or []}
-        ctx.paths = [os.path.realpath(str(p)) for p in data.get("owned_paths") or []]
-        for item in data.get("owned_containers") or []:
-            facts: dict[str, Any] = dict(item) if isinstance(item, dict) else {"name": item}
+        ctx.pids = {_number(p, "pid"): True for p in listed("owned_pids")}
+        ctx.pgids = {int(p): True for p in listed("owned_pgids")}
+        ctx.paths = [os.path.realpath(str(p)) for p in listed("owned_paths")]
+        for item in listed("owned_containers"):
+            facts: dict[str, Any] = item if isinstance(item, dict) else {"name": item}  # pyright: ignore[reportUnknownVariableType]
             ctx.containers[str(facts["name"])] = facts
-        ctx.jobs = {str(j): True for j in data.get("owned_jobs") or []}
+        ctx.jobs = {str(j): True for j in listed("owned_jobs")}
         k8s: Any = data.get("owned_k8s") or {}
-        for group in k8s if isinstance(k8s, list) else [k8s]:
+        groups: list[Any] = list(k8s) if isinstance(k8s, list) else [k8s]  # pyright: ignore[reportUnknownArgumentType]
+        for group in groups:
             for name in group.get("names", []):
                 ctx.k8s[str(group.get("namespace", "default")), str(name)] = True
-        ctx.ports = {int(p["port"] if isinstance(p, dict) else p): True for p in data.get("owned_ports") or []}
-        ctx.clusters = {str(c): True for c in data.get("owned_clusters") or []}
-        ctx.claims = [dict(c) for c in data.get("claims") or []]
+        ctx.ports = {_number(p, "port"): True for p in listed("owned_ports")}
+        ctx.clusters = {str(c): True for c in listed("owned_clusters")}
+        ctx.claims = [dict(c) for c in listed("claims")]
         ctx.remotes = dict(data.get("remotes") or {})
-        ctx.push_allowed = list(data.get("push_allowed") or [])
-        ctx.protected_branches = list(data.get("protected_branches") or [])
-        ctx.protected_paths = list(data.get("protected_paths") or [])
+        ctx.push_allowed = list(listed("push_allowed"))
+        ctx.protected_branches = list(listed("protected_branches"))
+        ctx.protected_paths = list(listed("protected_paths"))
         ctx.branch = data.get("branch")
         ctx.coder = data.get("coder")
         ctx.grants = [
@@ -189,7 +201,7 @@ def from_dict(data: Mapping[str, Any]) -> Context:
                 str(g.get("by", "")),
                 str(g.get("reason", "")),
             )
-            for g in data.get("grants") or []
+            for g in listed("grants")
         ]
     except (TypeError, ValueError, KeyError, AttributeError) as exc:
         raise InputUnusable(

@@ -36,7 +36,7 @@ class Expander:
         self.cuts = cuts
         self.place = place
         self.via = via
-        self.nesting = 0
+        self.nesting: int = 0
         self.extra: list[Any] = []
 
     def text(self, node: Any) -> str:
@@ -150,8 +150,8 @@ class Expander:
                 self.place,
                 self.via,
             )
-            command = tree.root_node.named_children[0] if tree.root_node.named_children else None
-            for child in command.named_children[1:] if command is not None else []:
+            commands: list[Any] = tree.root_node.named_children[:1]
+            for child in [c for command in commands for c in command.named_children[1:]]:
                 fields += walk.expand(child)[0]
         return [fields] if fields else None
 

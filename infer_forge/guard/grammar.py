@@ -39,5 +39,5 @@ def parse(source: bytes) -> Any:
     if _parser is None:
         import tree_sitter
 
-        _parser = tree_sitter.Parser(tree_sitter.Language(_language_pointer()))
+        _parser = tree_sitter.Parser(tree_sitter.Language(_language_pointer()))  # pyright: ignore[reportDeprecated]
     return _parser.parse(source)

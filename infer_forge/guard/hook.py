@@ -86,9 +86,8 @@ def _answer(data: dict[str, Any], client: str) -> tuple[int, str, str]:
         raise ValueError("the hook's input names no tool")
     from infer_forge.guard import tools
 
-    verdict, rule, why, safer, shown = tools.decide(
-        tool, tool_input if isinstance(tool_input, dict) else {}, data.get("cwd")
-    )  # pyright: ignore
+    arguments: dict[str, Any] = tool_input if isinstance(tool_input, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+    verdict, rule, why, safer, shown = tools.decide(tool, arguments, data.get("cwd"))
     asked = verdict == "ask"
     can_ask = client == "claude" and data.get("permission_mode") in ("default", "acceptEdits", "plan", "auto")
     final = "deny" if asked and not can_ask else verdict

@@ -309,8 +309,17 @@ def archive(cmd: Cmd, walk: Any) -> None:
 
 # GNU make manual, "Variables Used by Implicit Rules"
 _MAKE_DEFAULTS = {
-    "MAKE": "make", "CC": "cc", "CXX": "g++", "CPP": "cc -E", "AR": "ar", "AS": "as", "LD": "ld", "FC": "f77",
-    "RM": "rm -f", "CURDIR": ".", "SHELL": "/bin/sh",
+    "MAKE": "make",
+    "CC": "cc",
+    "CXX": "g++",
+    "CPP": "cc -E",
+    "AR": "ar",
+    "AS": "as",
+    "LD": "ld",
+    "FC": "f77",
+    "RM": "rm -f",
+    "CURDIR": ".",
+    "SHELL": "/bin/sh",
     **dict.fromkeys(("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "LDLIBS"), ""),
 }
 

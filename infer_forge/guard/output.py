@@ -232,7 +232,7 @@ def _path_part(cmd: Cmd, _walk: Any) -> Word | None:
         base = os.path.basename(texts[0].rstrip("/"))
         return Word(base[: -len(texts[1])] if len(texts) > 1 and base.endswith(texts[1]) else base)
     cwd = cmd.cwds[0] if len(cmd.cwds) == 1 else None
-    return Word(os.path.realpath(os.path.join(cwd, texts[0]))) if cwd or texts[0].startswith("/") else None
+    return Word(os.path.realpath(os.path.join(cwd or "/", texts[0]))) if cwd or texts[0].startswith("/") else None
 
 
 def _git(cmd: Cmd, _walk: Any) -> Word | None:

@@ -62,7 +62,7 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
     for path, may_loosen in ((user, True), (project, False)):
         if path and os.path.isfile(path):
             _merge(policy, _read(path), path, may_loosen=may_loosen)
-    policy["self_paths"] = _self_paths()
+    policy["self_paths"] = [*_self_paths(), *policy.pop("_protected", [])]
     body = {
         "v": compiled.VERSION,
         "policy": policy,
@@ -190,23 +190,12 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _merge(policy: dict[str, Any], data: dict[str, Any], path: str, *, may_loosen: bool) -> None:
-    import re
-
     for name in _LISTS:
-        values = data.get(name) or []
-        if not isinstance(values, list) or not all(isinstance(v, str) for v in values):  # pyright: ignore[reportUnknownVariableType]
-            raise InputUnusable(f"{name} must be a list of texts", where=path)
-        if name not in ("protected_branches", "protected_paths"):
-            for value in values:  # pyright: ignore[reportUnknownVariableType]
-                try:
-                    re.compile(value)  # pyright: ignore[reportUnknownArgumentType]
-                except re.error as exc:
-                    raise InputUnusable(f"{name}: {value!r} is no regular expression ({exc})", where=path) from None
+        values = _texts(data, name, path)
         if name == "protected_paths":
-            policy["_protected"] = [
-                *policy.get("_protected", []),
-                *(os.path.realpath(os.path.join(os.path.dirname(path), v)) for v in values),
-            ]  # pyright: ignore
+            folder = os.path.dirname(path)
+            found = [os.path.realpath(os.path.join(folder, v)) for v in values]
+            policy["_protected"] = [*policy.get("_protected", []), *found]
         policy[name] = list(dict.fromkeys([*policy.get(name, []), *values]))
     push: Any = data.get("push") or {}
     allowed = list(push.get("allowed") or []) if isinstance(push, dict) else []  # pyright: ignore
@@ -219,10 +208,28 @@ def _merge(policy: dict[str, Any], data: dict[str, Any], path: str, *, may_loose
     policy["push_allowed"] = [*policy["push_allowed"], *map(str, allowed)]  # pyright: ignore[reportUnknownArgumentType]
     policy["require_claims"] = bool(policy["require_claims"] or data.get("require_claims"))
     _merge_rules(policy, data.get("rules") or {}, path)
-    for entry in data.get("custom") or []:
+    customs: list[Any] = data.get("custom") or []
+    for entry in customs:
         policy["custom"].append(_custom(entry, path))
-    for entry in data.get("production") or []:
+    profiles: list[Any] = data.get("production") or []
+    for entry in profiles:
         policy["production"].append(_profile(entry, path))
+
+
+def _texts(data: dict[str, Any], name: str, path: str) -> list[str]:
+    """A list of texts, each a regular expression where the key holds patterns."""
+    import re
+
+    values: Any = data.get(name) or []
+    if not isinstance(values, list) or not all(isinstance(v, str) for v in values):  # pyright: ignore
+        raise InputUnusable(f"{name} must be a list of texts", where=path)
+    texts = [str(v) for v in values]  # pyright: ignore
+    for text in texts if name not in ("protected_branches", "protected_paths") else []:
+        try:
+            re.compile(text)
+        except re.error as exc:
+            raise InputUnusable(f"{name}: {text!r} is no regular expression ({exc})", where=path) from None
+    return texts
 
 
 def _merge_rules(policy: dict[str, Any], rules: Any, path: str) -> None:
@@ -248,11 +255,7 @@ def _custom(entry: Any, path: str) -> dict[str, Any]:
     if not isinstance(entry, dict) or set(entry) - _CUSTOM:  # pyright: ignore[reportUnknownArgumentType]
         raise InputUnusable(f"a custom rule has the keys {', '.join(sorted(_CUSTOM))}", where=path)
     prefix: Any = entry.get("prefix")  # pyright: ignore
-    shape = (
-        isinstance(prefix, list)
-        and bool(prefix)
-        and all(isinstance(p, str) or (isinstance(p, list) and all(isinstance(x, str) for x in p)) for p in prefix)
-    )  # pyright: ignore
+    shape = isinstance(prefix, list) and bool(prefix) and all(_position(p) for p in prefix)  # pyright: ignore
     if not isinstance(entry.get("id"), str) or entry.get("decision") not in (ASK, DENY) or not shape:  # pyright: ignore
         raise InputUnusable(
             "a custom rule needs id, decision (ask or deny) and prefix (a list of words, or of lists of words)",
@@ -268,6 +271,14 @@ def _custom(entry: Any, path: str) -> dict[str, Any]:
         "not_match": [str(m) for m in entry.get("not_match") or []],  # pyright: ignore
         "file": path,
     }
+
+
+def _position(value: Any) -> bool:
+    """One place of a prefix: a word, or a list of words."""
+    if isinstance(value, list):
+        words: list[Any] = list(value)  # pyright: ignore[reportUnknownArgumentType]
+        return all(isinstance(w, str) for w in words)
+    return isinstance(value, str)
 
 
 def _profile(entry: Any, path: str) -> dict[str, Any]:

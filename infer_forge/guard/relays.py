@@ -182,7 +182,7 @@ def find(cmd: Cmd, walk: Any) -> None:
         roots = positional[1:] or [Word(".")]
         spans = [(at + 1, len(argv))] if at else []
     else:
-        spans = []
+        spans = list[tuple[int, int]]()
         for i, text in enumerate(texts):
             if text in ("-exec", "-execdir", "-ok", "-okdir"):
                 end = next((k for k in range(i + 1, len(texts)) if texts[k] in (";", "+")), len(texts))

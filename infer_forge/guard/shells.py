@@ -293,12 +293,9 @@ def moved(cwds: tuple[str | None, ...], word: Word) -> tuple[str | None, ...]:
     """The folders that `cd WORD` may lead to."""
     if word.dyn or word.glob or not word.text:
         return (None,)
-    return tuple(
-        os.path.normpath(word.text if word.text.startswith("/") else os.path.join(c, word.text))
-        if c or word.text.startswith("/")
-        else None
-        for c in cwds
-    )
+    if word.text.startswith("/"):
+        return (os.path.normpath(word.text),)
+    return tuple(os.path.normpath(os.path.join(c, word.text)) if c else None for c in cwds)
 
 
 def set_words(cmd: Cmd, walk: Any) -> None:

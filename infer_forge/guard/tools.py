@@ -158,15 +158,12 @@ def _commands(tool_input: dict[str, Any]) -> list[str]:
 
     out: list[str] = []
     args: Any = tool_input.get("args", tool_input.get("arguments"))
-    words: list[str] = [str(a) for a in args] if isinstance(args, list) else []  # pyright: ignore
+    words = [str(a) for a in args] if isinstance(args, list) else list[str]()  # pyright: ignore
     for key in (*_COMMAND_KEYS, "argv"):
         value: Any = tool_input.get(key)
         if isinstance(value, list) and value:
-            out.append(
-                shlex.join(str(v) for v in value)
-                if len(value) > 1 and key != "commands"
-                else "\n".join(map(str, value))
-            )  # pyright: ignore
+            items = [str(v) for v in value]  # pyright: ignore
+            out.append(shlex.join(items) if len(items) > 1 and key != "commands" else "\n".join(items))
         elif isinstance(value, str) and value.strip():
             out.append(f"{value} {shlex.join(words)}" if words else value)
     return out

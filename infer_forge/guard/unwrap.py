@@ -77,8 +77,9 @@ def past_options(argv: list[Word], short: str, long: list[str], start: int = 1, 
 
 def prefix(cmd: Cmd, walk: Any, spec: list[Any]) -> None:
     """`nice -n 5 CMD`: `spec` is [short options with a value, long ones, positional words to skip, assignments allowed]."""
-    short, long, skip, assignments = (*spec, False)[:4]
-    at = past_options(cmd.argv, short, long, assignments=bool(assignments)) + skip
+    short, long, skip = spec[0], spec[1], spec[2]
+    assignments = len(spec) > 3 and bool(spec[3])
+    at = past_options(cmd.argv, short, long, assignments=assignments) + skip
     if at < len(cmd.argv):
         env = dict(cmd.env)
         for word in cmd.argv[1:at]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Any
 
@@ -34,7 +35,8 @@ class Walk(Expander):
             out += self.visit(child, stdin, pipe_to)
         return out
 
-    def _ignore(self, _node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_ignore(self, _node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """Nothing to walk."""
         return []
 
     def capture(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
@@ -42,7 +44,8 @@ class Walk(Expander):
         self.captured(node)
         return []
 
-    def _list(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_list(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """`a && b || c; d`."""
         out: list[Cmd] = []
         maybe = False
         before = self.scope.cwds
@@ -61,7 +64,8 @@ class Walk(Expander):
                 self.scope.conditional -= 1
         return out
 
-    def _conditional(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_conditional(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """What may or may not run: if, while, loops."""
         self.scope.conditional += 1
         before = self.scope.cwds
         try:
@@ -70,7 +74,8 @@ class Walk(Expander):
             self.scope.conditional -= 1
             self.scope.cwds = tuple(dict.fromkeys((*self.scope.cwds, *before)))[:4]
 
-    def _for(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_for(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """for and select: the variable takes each word."""
         name, values, body = None, list[Word](), None
         for child in node.named_children:
             if child.type == "variable_name" and name is None:
@@ -88,9 +93,10 @@ class Walk(Expander):
             values = values[: 2 * MAX_ALTERNATIVES]
             self.shell.partial = True
         self.scope.vars[name] = [[v] for v in values]
-        return self._conditional(body, stdin, pipe_to)
+        return self.on_conditional(body, stdin, pipe_to)
 
-    def _case(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_case(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """case: each branch may run."""
         out: list[Cmd] = []
         for child in node.named_children:
             if child.type == "case_item":
@@ -105,7 +111,8 @@ class Walk(Expander):
                 self.expand(child)
         return out
 
-    def _subshell(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_subshell(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """( ... ): changes end with it."""
         outer = self.scope
         self.scope = outer.copy()
         try:
@@ -113,13 +120,15 @@ class Walk(Expander):
         finally:
             self.scope = outer
 
-    def _function(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_function(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """A definition; its body is walked when it is called."""
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
             self.scope.funcs[self.text(name)] = (self, body)
         return []
 
-    def _pipeline(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_pipeline(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """a | b: each reads what the one before prints."""
         parts = [c for c in node.named_children if c.type != "comment"]
         heads = [self._head(p) for p in parts]
         made: list[Cmd] = []
@@ -139,7 +148,8 @@ class Walk(Expander):
             step = step.child_by_field_name("name") or (step.named_children[0] if step.named_children else None)
         return program_name(quoting.unescape(self.text(step))) if step is not None else ""
 
-    def _redirected(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_redirected(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """A statement with redirections, heredocs, herestrings."""
         redirects: list[Redirect] = []
         later: list[Any] = []
         body: Any = None
@@ -226,13 +236,15 @@ class Walk(Expander):
                     later.append(child)
         return source
 
-    def _test(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_test(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """[ ... ] and [[ ... ]]: only their substitutions run."""
         self.substitutions(node)
         return []
 
     # ------------------------------------------------------------ simple commands
 
-    def _assignment(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_assignment(self, node: Any, _stdin: Source | None, _pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """A plain assignment."""
         named = self._assigned(node)
         if named:
             name, fields, append = named
@@ -266,7 +278,8 @@ class Walk(Expander):
             return label, options[-1], append
         return label, options[0], append
 
-    def _declaration(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_declaration(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """export, declare, local, readonly."""
         keyword = self.text(node.children[0])
         argv, env = [Word(keyword)], dict[str, Word]()
         for child in node.named_children:
@@ -284,7 +297,8 @@ class Walk(Expander):
         self.shell.cmds.append(cmd)
         return [cmd]
 
-    def _unset(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_unset(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """unset."""
         argv = [Word("unset")]
         for child in node.named_children:
             argv.append(Word(self.text(child)))
@@ -293,7 +307,8 @@ class Walk(Expander):
         self.shell.cmds.append(cmd)
         return [cmd]
 
-    def _command(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+    def on_command(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
+        """A simple command, in each of its possible spellings."""
         env: dict[str, Word] = {}
         redirects: list[Redirect] = []
         slots: list[list[Fields]] = []
@@ -349,13 +364,16 @@ class Walk(Expander):
         label = f"function {cmd.argv[0].text}"
         if label in cmd.via or label in self.via:
             text = walk.text(body)
-            if "&" in text.replace("&&", "") or text.count(cmd.argv[0].text) > 1:
+            name = re.escape(cmd.argv[0].text)
+            if re.search(rf"{name}\s*(?:\||&(?!&))", text):
                 self.shell.cmds.append(cmd.inner([Word(":fork-bomb")], "function"))
             return [cmd]
         scope = self.scope
         outer = scope.pos
         scope.pos = [[w] for w in cmd.argv[1:]]
-        inner = Walk(self.shell, walk.source, scope, cmd.depth + 1, cmd.span, walk.cuts, cmd.place, (*cmd.via, label))
+        inner: Walk = Walk(
+            self.shell, walk.source, scope, cmd.depth + 1, cmd.span, walk.cuts, cmd.place, (*cmd.via, label)
+        )
         inner.nesting = self.nesting
         try:
             if cmd.depth >= MAX_DEPTH:
@@ -407,25 +425,25 @@ def _requote(word: Word) -> str:
 
 
 _VISITORS: dict[str, Any] = {
-    "command": Walk._command,
-    "pipeline": Walk._pipeline,
-    "list": Walk._list,
-    "redirected_statement": Walk._redirected,
-    "subshell": Walk._subshell,
-    "variable_assignment": Walk._assignment,
-    "declaration_command": Walk._declaration,
-    "unset_command": Walk._unset,
-    "test_command": Walk._test,
-    "function_definition": Walk._function,
-    "if_statement": Walk._conditional,
-    "while_statement": Walk._conditional,
-    "c_style_for_statement": Walk._conditional,
-    "for_statement": Walk._for,
-    "case_statement": Walk._case,
-    "comment": Walk._ignore,
+    "command": Walk.on_command,
+    "pipeline": Walk.on_pipeline,
+    "list": Walk.on_list,
+    "redirected_statement": Walk.on_redirected,
+    "subshell": Walk.on_subshell,
+    "variable_assignment": Walk.on_assignment,
+    "declaration_command": Walk.on_declaration,
+    "unset_command": Walk.on_unset,
+    "test_command": Walk.on_test,
+    "function_definition": Walk.on_function,
+    "if_statement": Walk.on_conditional,
+    "while_statement": Walk.on_conditional,
+    "c_style_for_statement": Walk.on_conditional,
+    "for_statement": Walk.on_for,
+    "case_statement": Walk.on_case,
+    "comment": Walk.on_ignore,
     "command_substitution": Walk.capture,
     "process_substitution": Walk.capture,
-    "simple_expansion": Walk._ignore,
-    "word": Walk._ignore,
-    "variable_name": Walk._ignore,
+    "simple_expansion": Walk.on_ignore,
+    "word": Walk.on_ignore,
+    "variable_name": Walk.on_ignore,
 }

@@ -58,7 +58,7 @@ def test_random_and_mutated_commands_neither_crash_nor_pass_unparsed(
     slow: list[tuple[float, str]] = []
     for _ in range(stress_count(5000)):
         text = mutated(seeded) if seeded.random() < 0.7 else noise(seeded)
-        best = 1.0
+        best, verdict = 1.0, check(text)
         for _attempt in range(3):
             began = time.perf_counter()
             verdict = check(text)

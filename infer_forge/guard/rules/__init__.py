@@ -125,7 +125,7 @@ class Bench:
     ) -> None:
         """Report what a rule found; `safer` falls back to the rule's own entry."""
         if verdict != ALLOW:
-            entry = self.pol["rules"].get(rule) or {}
+            entry: dict[str, Any] = self.pol["rules"].get(rule) or {}
             self.hits.append(Hit(verdict, rule, why, safer or entry.get("safer", ""), targets, cmd))
 
     def here(self, cmd: Cmd) -> bool:

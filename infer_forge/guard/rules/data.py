@@ -181,6 +181,10 @@ def _web(cmd: Cmd, _plain: list[str], bench: Any) -> None:
     _ask(f"this sends a file to {urls[0] if urls else 'an address that is not known'}", cmd, bench, *urls[:1])
 
 
+def _transfer(cmd: Cmd, _plain: list[str], bench: Any) -> None:
+    _ask("this sends files away", cmd, bench)
+
+
 def host_of(url: str) -> str:
     """Host of a URL."""
     match = re.match(r"^(?:[a-z]+://)?(?:[^/@]*@)?(\[[^\]]+\]|[^/:?#]+)", url)
@@ -218,5 +222,5 @@ _HANDLERS: dict[str, Any] = {
     "kaggle": _experiment,
     "curl": _web,
     "wget": _web,
-    "transfer": lambda cmd, _plain, bench: _ask("this sends files away", cmd, bench),
+    "transfer": _transfer,
 }

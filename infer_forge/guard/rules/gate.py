@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import ASK, DENY, Cmd
-from infer_forge.guard.rules import flag, option
+from infer_forge.guard.rules import flag, option, plain_targets
 from infer_forge.guard.rules.data import host_of
 
 
@@ -115,6 +115,9 @@ def _reaches(profile: dict[str, Any], cmd: Cmd) -> bool:
     return context is not None and any(re.fullmatch(p, context.text) for p in profile["contexts"])
 
 
+_VALUES = ("--context", "--kube-context", "--namespace", "--kubeconfig", "--selector", "--output", "--tail", "--since")
+
+
 def _reads(profile: dict[str, Any], cmd: Cmd) -> bool:
     words = cmd.words()
     if cmd.name in ("curl", "wget", "http", "https", "xh"):
@@ -122,7 +125,7 @@ def _reads(profile: dict[str, Any], cmd: Cmd) -> bool:
         sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload|--post)", w) for w in words[1:])
         name = method.text.upper() if method is not None else "POST" if sends else "GET"
         return name in profile["methods"]
-    plain = [w for w in words[1:] if not w.startswith("-")]
+    plain = [w.text for w in plain_targets(cmd, "nofl", _VALUES)]
     line = " ".join([cmd.name, *plain])
     if cmd.name in ("ssh", "kubectl", "docker") and cmd.name == "ssh":
         return True

@@ -25,11 +25,29 @@ def _short(words: list[str], letters: str) -> bool:
     return any(re.fullmatch(r"-[a-zA-Z]+", w) and any(c in letters for c in w[1:]) for w in words)
 
 
+def _no_verify(words: list[str]) -> bool:
+    """Whether a cluster of git commit has `-n` in front of a letter that takes the rest as its value."""
+    taken = False
+    for word in words:
+        if taken or word == "--":
+            if word == "--":
+                return False
+            taken = False
+            continue
+        if not re.fullmatch(r"-[a-zA-Z].*", word):
+            continue
+        for at, letter in enumerate(word[1:], 1):
+            if letter == "n":
+                return True
+            if letter in "mFCct":
+                taken = at == len(word) - 1
+                break
+    return False
+
+
 def _hooks(parsed: gitcmd.Git, words: list[str], cmd: Cmd, bench: Any) -> None:
     verb = parsed.verb
-    short_n = verb == "commit" and any(
-        re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", w) and not re.match(r"-[a-zA-Z]*[mFCctS]", w) for w in words
-    )
+    short_n = verb == "commit" and _no_verify(words)
     if (
         verb in ("commit", "push", "merge", "rebase", "am", "cherry-pick", "revert") and "--no-verify" in words
     ) or short_n:
