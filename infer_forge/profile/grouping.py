@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
-_MOST_BINS = 1 << 22
+_MOST_BINS = 1 << 20
 
 
 class Groups(NamedTuple):

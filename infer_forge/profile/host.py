@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from infer_forge.base.tables import Column, Table
-from infer_forge.profile.scene import Scene, device_number, pct, stage_rank, us
+from infer_forge.profile.scene import Scene, device_number, pct, place, stage_rank, us
 from infer_forge.profile.thresholds import thresholds
 from infer_forge.profile.timeline import CAUSES, Timeline
 from infer_forge.trace.columns import CallKind
@@ -72,7 +72,7 @@ def host_rows(scene: Scene, line: Timeline) -> list[list[Any]]:
             name = verdict(busy, exposed, [int(x) for x in split], bool(void))
             values = [us(int(split.sum())), *(us(int(x)) for x in split)]
             rows.append([scene.rank, device_number(device), scene.stage_name(stage), *values, name])
-    return sorted(rows, key=lambda r: (str(r[1]), stage_rank(r[2])))
+    return sorted(rows, key=lambda r: (place(r[1]), stage_rank(r[2])))
 
 
 def verdict(busy_ns: int, exposed_ns: int, split_ns: list[int], profiler_slows_host: bool) -> str:

@@ -16,7 +16,7 @@ from infer_forge.profile import thresholds as limits
 from infer_forge.profile.kernels import stage_sums
 from infer_forge.profile.model import Options
 from infer_forge.profile.read import Input, choose, read
-from infer_forge.profile.scene import Scene, pct, stage_rank, us
+from infer_forge.profile.scene import Scene, pct, place, stage_rank, us
 from infer_forge.profile.timeline import Timeline
 
 ORDER = ("kernel", "overlap", "fuse", "stages", "host", "collectives", "skew", "launches", "gaps", "bandwidth")
@@ -30,7 +30,8 @@ class Hidden:
     rows: int = 0
     time_ns: int = 0
     launches: int = 0
-    share_pct: float = 0.0
+    share_pct: float | None = None
+    """Of the device time of the ranks shown; None where the rows' times may count a kernel twice."""
 
     def to_json(self) -> dict[str, Any]:
         """For the header."""
@@ -147,7 +148,7 @@ def _tables(analysis: Analysis, options: Options, facts: dict[str, Any]) -> None
 
 def _kernel(analysis: Analysis, options: Options) -> Table:
     rows = [r for s, _ in analysis.pairs() for r in kernels.kernel_rows(s)]
-    rows.sort(key=lambda r: (str(r[0]), str(r[1]), stage_rank(r[2]), -r[5]))
+    rows.sort(key=lambda r: (place(r[0]), place(r[1]), stage_rank(r[2]), -r[5]))
     table = kernels.kernel_table(rows)
     time, launches, share = (table.names.index(n) for n in ("time_us", "launches", "share_pct"))
     whole = sum(sum(stage_sums(s).values()) for s, _ in analysis.pairs())
@@ -167,10 +168,14 @@ def _overlap(analysis: Analysis, options: Options) -> Table:
     for i in set(range(len(pairs))) - set(keep):
         gone.rows, gone.time_ns = gone.rows + 1, gone.time_ns + pairs[i][1].work_ns
     whole = sum(sum(x.values()) for x in sums.values())
-    gone.share_pct = pct(gone.time_ns, whole) or 0.0
+    gone.share_pct = pct(gone.time_ns, whole)
     analysis.hidden["overlap"] = gone
     keep.sort(
-        key=lambda i: (str(pairs[i][0].rank), pairs[i][1].device, stage_rank(pairs[i][0].stage_name(pairs[i][1].stage)))
+        key=lambda i: (
+            place(pairs[i][0].rank),
+            pairs[i][1].device,
+            stage_rank(pairs[i][0].stage_name(pairs[i][1].stage)),
+        )
     )
     return overlap.overlap_table([pairs[i] for i in keep])
 
@@ -206,7 +211,7 @@ def _hide(
             continue
         time, launches = spent(row)
         gone.rows, gone.time_ns, gone.launches = gone.rows + 1, gone.time_ns + time, gone.launches + launches
-    gone.share_pct = (pct(gone.time_ns, whole_ns) or 0.0) if whole_ns else 0.0
+    gone.share_pct = pct(gone.time_ns, whole_ns) if whole_ns else None
     analysis.hidden[table.name] = gone
     table.rows = kept
     return table

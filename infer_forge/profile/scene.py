@@ -130,6 +130,13 @@ def stage_rank(stage: str) -> tuple[int, str]:
     return (STAGE_ORDER.index(stage) if stage in STAGE_ORDER else len(STAGE_ORDER) - 3, stage)
 
 
+def place(value: object) -> tuple[int, int, str]:
+    """Sort key of a rank or device: unknown first, then numbers in their order, then names."""
+    if value is None:
+        return (0, 0, "")
+    return (1, value, "") if isinstance(value, int) else (2, 0, str(value))
+
+
 def device_number(device: int) -> int | None:
     """The device column's value: None where the trace does not say the device."""
     return None if device < 0 else device

@@ -48,7 +48,8 @@ def _top(scene: Scene, stage: str, table: Table) -> str:
     if not rows:
         return ""
     best = max(rows, key=lambda r: r["time_us"])
-    return f"; most time: {best['kernel'][:60]} ({best['share_pct']:.1f} %)"
+    share = "" if best["share_pct"] is None else f" ({best['share_pct']:.1f} %)"
+    return f"; most time: {best['kernel'][:60]}{share}"
 
 
 def _verdict(scene: Scene, stage: str, table: Table) -> str:

@@ -167,3 +167,36 @@ def test_the_tables_that_consumers_count_on_have_their_columns(trace_writer: Mak
         "host": "rank device stage idle_us host_late_us in_flight_us queued_us unknown_us verdict",
         "collectives": "rank group op count time_us floor_us wait_us came_last",
     }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dur": 0},
+        {"args": None},
+        {"args": []},
+        {"args": {"device": "GPU0", "stream": "default"}},
+        {"args": {"device": 10**12, "stream": -1}},
+        {"name": ""},
+        {"name": "\u0000" * 3},
+        {"ts": -5.5},
+        {"ts": 1.79e15},
+    ],
+)
+def test_odd_device_events_are_tabulated_and_never_crash(trace_writer: Make, change: dict[str, Any]) -> None:
+    made = trace_writer()
+    for i in range(3):
+        made.kernel(GEMM, 1000 + 10 * i, 5, launch=None)
+    for event in made.events:
+        event.update(change)
+    report = triage([made.write()], ALL)
+    assert sum(r["launches"] for r in dicts(report, "kernel")) == 3
+    assert report.render("text")
+    assert report.render("md")
+
+
+def test_devices_stand_in_the_order_of_their_numbers(trace_writer: Make) -> None:
+    made = trace_writer()
+    for device in (10, 2, 1):
+        made.kernel(GEMM, 1000, 5, device=device)
+    assert [r["device"] for r in dicts(triage([made.write()], ALL), "kernel")] == [1, 2, 10]
