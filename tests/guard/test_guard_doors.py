@@ -232,7 +232,7 @@ def call(name: str, arguments: dict[str, Any], era: Literal["legacy", "auto"], a
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_the_tools_answer_in_both_eras(era: Literal["legacy", "auto"], tmp_path: Path) -> None:
     found = call("check_command", {"command": "pkill -f python"}, era).structured_content
-    assert found["verdict"] == "deny" or found["extra"]["verdict"] == "deny"
+    assert found["data"]["verdict"] == "deny"
     (tmp_path / "a.log").write_text(TOKEN)
     text = json.dumps(call("scan_artifacts", {"paths": [str(tmp_path)]}, era).structured_content)
     assert "huggingface-token" in text
