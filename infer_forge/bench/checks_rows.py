@@ -360,13 +360,31 @@ def contract_hash(row: Row, context: Context) -> str | None:
 
 @_single
 def contract_model(row: Row, context: Context) -> str | None:
-    """Another model than the contract's, by fingerprint."""
+    """Another model than the contract's, by fingerprint, or by name where no fingerprint tells."""
     if context.contract is None:
         return None
-    wanted, seen = context.contract.point.model.fingerprint, row.identity.model_fingerprint
-    if wanted and seen and wanted != seen:
-        return f"served model {seen[:12]}, the contract says {wanted[:12]}"
+    model = context.contract.point.model
+    wanted, seen = model.fingerprint, row.identity.model_fingerprint
+    if wanted and seen:
+        return f"served model {seen[:12]}, the contract says {wanted[:12]}" if wanted != seen else None
+    name = row.identity.served_model or row.model
+    if model.id and name and _hub_id(model.id) and _hub_id(name) and model.id.lower() != name.lower():
+        return f"served model {name}, the contract says {model.id}"
     return None
+
+
+def _hub_id(name: str) -> bool:
+    """Whether a name is an `owner/name` id; a path or an alias tells nothing."""
+    return name.count("/") == 1 and not name.startswith((".", "/", "~"))
+
+
+@_single
+def contract_model_unknown(row: Row, context: Context) -> str | None:
+    """The contract names a fingerprint and the row has none."""
+    if context.contract is None or row.status != "ok" or row.identity.model_fingerprint is not None:
+        return None
+    wanted = context.contract.point.model.fingerprint
+    return f"the contract says model {wanted[:12]}, the row has no fingerprint" if wanted else None
 
 
 def _floors(row: Row, context: Context) -> Iterator[tuple[str, float | None, float]]:
