@@ -92,7 +92,10 @@ class Gatherer:
         """JSON texts of op shapes and types."""
         self.shapes = Interned()
         self.collectives: dict[Collective, int] = {}
-        self.parts: dict[str, list[Block]] = {}
+        self.parts: dict[str, list[tuple[int, Block]]] = {}
+        """Class of events -> (block number, columns), in the order of the file."""
+        self.block = 0
+        """Number of the block that is added next."""
 
     def add(self, events: list[Any], clean: bool, sure: bool = False) -> bool:
         """Take the events of a block.
@@ -129,7 +132,7 @@ class Gatherer:
             if len(rows):
                 block = take(self, [picked[i] for i in rows.tolist()] if code != Code.FRAME else picked)
                 block |= {"head": heads[rows], "ts": ts[rows], "dur": dur[rows]}
-                self.parts.setdefault(code.name, []).append(block)
+                self.parts.setdefault(code.name, []).append((self.block, block))
         return True
 
     def _heads(self, events: list[Any]) -> npt.NDArray[np.int32]:
@@ -229,7 +232,7 @@ class Gatherer:
         parts = self.parts.pop(code.name, [])
         if not parts:
             return {}
-        return {k: np.concatenate([p.pop(k) for p in parts]) for k in list(parts[0])}
+        return {k: np.concatenate([p.pop(k) for _, p in parts]) for k in list(parts[0][1])}
 
     def finish(self) -> None:
         """Fill the coverage's counts by category and phase."""

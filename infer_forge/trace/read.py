@@ -7,10 +7,14 @@ import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.trace import cache as caching
 from infer_forge.trace.model import Coverage, Trace
+
+if TYPE_CHECKING:
+    from infer_forge.trace.gather import Gatherer
 
 _FRACTION = re.compile(rb'"ts"\s*:\s*-?\d{13,}\.\d*[1-9]')
 
@@ -42,41 +46,76 @@ def load(path: str | Path, cache: bool = True) -> Trace:
 
 
 def parse(path: Path) -> Trace:
-    """Read the file itself, without the cache.
+    """Read the file itself, without the cache; a big one with the help of a second process.
 
     Raises:
         InputUnusable: as `load`.
     """
     # Imported here: a trace that comes from the cache needs neither decoder nor gunzip.
+    from infer_forge.trace import half
     from infer_forge.trace.build import Builder
-    from infer_forge.trace.gather import Gatherer
     from infer_forge.trace.hints import path_hints, with_path_rank
-    from infer_forge.trace.layout import EventArray, refuse_empty
+    from infer_forge.trace.layout import refuse_empty
     from infer_forge.trace.source import ByteSource, Hasher
 
     coverage = Coverage()
-    source = ByteSource(path)
+    helper = half.start(path) if half.worth_it(path, ByteSource(path).kind != "plain") else None
     hasher = Hasher(path)
+    with _no_collector():
+        try:
+            gathered, keys = gather(path, coverage, parity=None if helper is None else 0)
+        except BaseException:
+            if helper is not None:
+                helper.kill()
+                helper.communicate()
+            raise
+        if helper is not None and not half.join(helper, gathered, coverage):
+            coverage = Coverage()
+            gathered, keys = gather(path, coverage)
+        if not coverage.events_read:
+            raise refuse_empty(path, coverage)
+        gathered.finish()
+        trace = Builder(gathered, keys, coverage).build(path, path.stat().st_size, hasher.result())
+    trace.hints = path_hints(path)
+    with_path_rank(trace)
+    return trace
+
+
+def gather(path: Path, coverage: Coverage, parity: int | None = None) -> tuple[Gatherer, dict[str, Any]]:
+    """Walk a file and collect its columns.
+
+    Args:
+        path: the file.
+        coverage: counts are added to it.
+        parity: 0 decodes the even blocks and the end, 1 only the odd blocks (two processes share a file); None everything.
+
+    Returns:
+        The columns, and the top-level keys around the events.
+    """
+    from infer_forge.trace.gather import Gatherer
+    from infer_forge.trace.layout import EventArray
+    from infer_forge.trace.source import ByteSource
+
     gathered = Gatherer(coverage)
     with _no_collector():
-        array = EventArray(source, path, coverage)
-        for parts, offset in array.blocks():
+        array = EventArray(ByteSource(path), path, coverage)
+        if parity == 1:  # what stands before the events is counted by the other process
+            coverage.events_lost, coverage.bytes_lost, coverage.losses = 0, 0, []
+        for number, (parts, offset) in enumerate(array.blocks()):
+            if parity is not None and number % 2 != parity:
+                continue
+            gathered.block = number
             events, clean = array.decoder.block(parts, offset)
             if not gathered.add(events, clean):
                 array.decoder.exact = _FRACTION.search(b"".join(parts)) is not None
                 events, clean = array.decoder.block(parts, offset)
                 gathered.add(events, clean, sure=True)
+        if parity == 1:
+            return gathered, {}
+        gathered.block += 2
         array.decoder.exact = True  # few events are left: their digits cost nothing
-        events, clean = array.finish()
-        gathered.add(events, clean, sure=True)
-        del events
-        if not coverage.events_read:
-            raise refuse_empty(path, coverage)
-        gathered.finish()
-        trace = Builder(gathered, array.keys, coverage).build(path, path.stat().st_size, hasher.result())
-    trace.hints = path_hints(path)
-    with_path_rank(trace)
-    return trace
+        gathered.add(*array.finish(), sure=True)
+    return gathered, array.keys
 
 
 def require_device_work(trace: Trace) -> None:

@@ -33,6 +33,14 @@ def may_start() -> bool:
     return cores() > 1 and bool(sys.executable) and not os.environ.get(NO_NESTING)
 
 
+def idle_core() -> bool:
+    """Whether the last minute's load leaves a core free: on a busy machine a second process only costs."""
+    try:
+        return os.getloadavg()[0] < cores()
+    except OSError:
+        return True
+
+
 def start(program: str, cache: Path | None = None) -> subprocess.Popen[bytes]:
     """Start a worker with pipes at its standard input and output.
 
@@ -46,7 +54,11 @@ def start(program: str, cache: Path | None = None) -> subprocess.Popen[bytes]:
     if cache is not None:
         environment["INFER_FORGE_CACHE"] = str(cache)
     return subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # what fails here is read, and told, by the parent
+        env=environment,
     )
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def naive(path: Path) -> tuple[int, int, int]:
     """Device ns, device events and all events of a file, the plain way."""
     raw = path.read_bytes()
     doc: Any = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw, parse_float=str)
-    events: list[Any] = doc["traceEvents"] if isinstance(doc, dict) else doc
+    events = cast("list[dict[str, Any]]", doc["traceEvents"] if isinstance(doc, dict) else doc)
     work = [Decimal(e["dur"]) for e in events if e.get("ph") == "X" and e.get("cat") in DEVICE]
     return int(sum(work, Decimal(0)) * 1000), len(work), len(events)
 

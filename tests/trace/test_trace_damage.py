@@ -20,6 +20,7 @@ from trace_gen import SPECS, generate
 
 Write = Callable[..., Path]
 Make = Callable[..., dict[str, Any]]
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +34,24 @@ def naive_ns(data: bytes) -> int | None:
     """Sum of device work the plain way; None where the text is no JSON trace."""
     try:
         doc: Any = json.loads(data, parse_float=Decimal, parse_constant=lambda _: None)
-        events: Any = doc["traceEvents"] if isinstance(doc, dict) else doc
-        total = Decimal(0)
-        for e in cast("list[Any]", events):
-            cat = e.get("cat") if isinstance(e, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            if isinstance(cat, str) and e.get("ph") == "X" and cat in ("kernel", "gpu_memcpy", "gpu_memset"):
-                times = [None if isinstance(e.get(k), bool) else e.get(k) for k in ("ts", "dur")]
-                try:
-                    ts, dur = (Decimal(t) for t in times)
-                except (TypeError, ArithmeticError, ValueError):
-                    continue
-                total += dur if ts is not None and dur >= 0 else 0
-        return int(total * 1000)
+        events = cast("list[Any]", doc["traceEvents"] if isinstance(doc, dict) else doc)
+        return int(sum((_duration(e) for e in events), Decimal(0)) * 1000)
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, ArithmeticError):
         return None
+
+
+def _duration(event: dict[str, Any]) -> Decimal:
+    """Duration of device work with usable times, else 0."""
+    category = event.get("cat")
+    if event.get("ph") != "X" or not isinstance(category, str) or category not in DEVICE:
+        return Decimal(0)
+    try:
+        if any(isinstance(event.get(k), bool) for k in ("ts", "dur")):
+            return Decimal(0)
+        _, duration = Decimal(event["ts"]), Decimal(event["dur"])
+        return max(duration, Decimal(0))
+    except (KeyError, TypeError, ArithmeticError, ValueError):
+        return Decimal(0)
 
 
 def test_a_file_cut_anywhere_keeps_its_whole_events_and_says_that_it_was_cut(raw: bytes, tmp_path: Path) -> None:
@@ -165,7 +170,7 @@ def _mutant(raw: bytes, rnd: random.Random) -> bytes:
 
 def _dropped_or_swapped(raw: bytes, rnd: random.Random) -> bytes:
     doc: Any = json.loads(raw)
-    events: list[Any] = doc["traceEvents"] if isinstance(doc, dict) else doc
+    events = cast("list[dict[str, Any]]", doc["traceEvents"] if isinstance(doc, dict) else doc)
     swaps: list[Any] = [None, "x", -1, 1.5, [], {}, True, 1 << 70, "7", [1], {"a": 1}, 1e300, -3, "NaN"]
     for _ in range(rnd.randrange(1, 12)):
         event: dict[str, Any] = rnd.choice(events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +29,20 @@ def test_digits_are_read_as_they_stand_at_any_size(whole: int, nano: int) -> Non
 
 
 def test_what_is_no_time_is_unusable_and_never_zero() -> None:
-    values = (None, True, False, "", "x", [1], {}, float("nan"), float("inf"), 1e300, 1 << 80, "1e999999999")
+    values: tuple[Any, ...] = (
+        None,
+        True,
+        False,
+        "",
+        "x",
+        [1],
+        {},
+        float("nan"),
+        float("inf"),
+        1e300,
+        1 << 80,
+        "1e999999999",
+    )
     for value in values:
         assert times.from_any(value) == times.UNUSABLE, value
     assert times.from_floats([float("nan"), float("-inf"), 1e300]).tolist() == [times.UNUSABLE] * 3
