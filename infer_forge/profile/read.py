@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,8 @@ class Input:
     scenes: list[Scene]
     lines: list[Timeline]
     skipped: list[SkippedFile] = field(default_factory=list[SkippedFile])
+    capture: Trace | None = None
+    """The capture trace of `--mapping`."""
 
     def pairs(self) -> list[tuple[Scene, Timeline]]:
         """Each rank with its timeline."""
@@ -45,10 +47,13 @@ def read(paths: Sequence[str | Path], options: Options) -> Input:
     for idle in traces:
         if not len(idle.work):
             skipped.append(SkippedFile(idle.path, "no device work"))
-    if options.mapping is not None:
-        working = _mapped(working, options.mapping, options.cache)
+    capture = _capture(options.mapping, options.cache) if options.mapping is not None else None
+    if capture is not None:
+        from infer_forge.trace import apply_mapping
+
+        working = [apply_mapping(t, capture) for t in working]
     scenes = [Scene(t, label) for t, label in zip(working, labels(working), strict=True)]
-    return Input(scenes, [build(s) for s in scenes], skipped)
+    return Input(scenes, [build(s) for s in scenes], skipped, capture)
 
 
 def _load(paths: list[Path], cache: bool) -> tuple[list[Trace], list[SkippedFile]]:
@@ -70,13 +75,12 @@ def _load(paths: list[Path], cache: bool) -> tuple[list[Trace], list[SkippedFile
     return many.traces, list(many.skipped)
 
 
-def _mapped(traces: Iterable[Trace], capture: Path, cache: bool) -> list[Trace]:
+def _capture(path: Path, cache: bool) -> Trace:
     from infer_forge import trace as room
 
-    if not capture.exists():
-        raise InputUnusable("no such capture trace", where=str(capture), next_step="check the path after --mapping")
-    taken = room.load(capture, cache=cache)
-    return [room.apply_mapping(t, taken) for t in traces]
+    if not path.exists():
+        raise InputUnusable("no such capture trace", where=str(path), next_step="check the path after --mapping")
+    return room.load(path, cache=cache)
 
 
 def labels(traces: Sequence[Trace]) -> list[RankLabel]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from infer_forge.base import report_store
 from infer_forge.base.errors import UsageFault
-from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Table
 from infer_forge.profile import collectives, fuse, gate, header, health, host, kernels, overlap, summary, timeline
 from infer_forge.profile import thresholds as limits
@@ -73,6 +73,9 @@ def analyse(paths: Sequence[str | Path], options: Options) -> Analysis:
     scenes = [found.scenes[i] for i in chosen]
     _check_stage(scenes, options.stage)
     report.header = _header(found, scenes, options)
+    files = {"server_args": options.server_args, "server_log": options.server_log}
+    if facts:
+        report.header.more["gate"] = {**{k: str(v) for k, v in files.items() if v}, "facts": facts}
     _tables(analysis, options, facts)
     report.findings += gate_findings
     for scene, line in analysis.pairs():
@@ -108,7 +111,9 @@ def _header(found: Input, scenes: list[Scene], options: Options) -> Header:
     more: dict[str, Any] = {"ranks": {"shown": ranks, "read": [s.rank for s in found.scenes], "why": why}}
     if found.skipped:
         more["skipped"] = [{"path": str(s.path), "reason": s.reason} for s in found.skipped]
-    if options.mapping is not None:
+    if found.capture is not None:
+        taken = found.capture
+        more["mapping_input"] = InputFile(str(taken.path), taken.sha256, taken.size_bytes).to_json()
         more["mapping"] = header.mappings(scenes)
     return Header(
         inputs=header.inputs(found),
