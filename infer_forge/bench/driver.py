@@ -83,7 +83,7 @@ class Task:
 
 @dataclass
 class Launch:
-    """One launch and what came of it. `absent`: the engine is not installed (whole) in that place."""
+    """One launch and what came of it. `absent`: the engine is not installed (whole) in that place. `point`: its deployment point."""
 
     id: str
     candidate: Candidate
@@ -93,6 +93,7 @@ class Launch:
     seconds: float
     engine_folder: str | None = None
     absent: bool = False
+    point: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 _MODULE = (
@@ -167,7 +168,9 @@ def measure(
     place = {"launch_id": launch_id, "block_id": block_id, "block_position": block_position}
     begin = time.monotonic()
     engine: lifecycle.Engine | None = None
-    launch = Launch(launch_id, candidate, "ok", None, [], 0.0)
+    launch = Launch(
+        launch_id, candidate, "ok", None, [], 0.0, point=contracts.normal(point_of(session, candidate, None))
+    )
     try:
         engine, fault = _begin(session, candidate)
         if engine is not None:
@@ -186,7 +189,7 @@ def measure(
             "launch_ends", launch_id=launch_id, candidate_id=candidate.id, framework=candidate.framework, purpose=session.purpose,
             contract_hash=session.contract_hash, status=launch.status, reason=launch.reason, rows=len(launch.rows),
             seconds=round(launch.seconds, 3), complete=len(launch.rows) == len(tasks(session.config)), absent=launch.absent,
-            candidate=candidate.name,
+            candidate=candidate.name, point=launch.point, deployment_point_hash=contracts.point_sha256(launch.point),
         )  # fmt: skip
     return launch
 
@@ -196,11 +199,12 @@ def _begin(session: Session, candidate: Candidate) -> tuple[lifecycle.Engine | N
     entry = session.config.engine(candidate.framework)
     argv = candidate.command(session.config, free_port())
     model = session.config.served_model_name
-    expect = model if model and "served_model_name" in frameworks.GRAMMARS[candidate.framework].options else None
+    nameable = "served_model_name" in frameworks.GRAMMARS[candidate.framework].options
+    expect = (model or session.config.model) if nameable else None
     try:
         engine = lifecycle.start(
-            argv, place=entry.place, folder=session.layout.engines, env=candidate.env, help_of=session.helps.get(candidate.framework),
-            run_id=session.run_id, environment_digest=_digest(session, candidate.framework),
+            argv, place=entry.place, url=entry.address(argv), folder=session.layout.engines, env=candidate.env,
+            help_of=session.helps.get(candidate.framework), environment_digest=_digest(session, candidate.framework),
         )  # fmt: skip
     except ForgeError as fault:
         return None, ("failed", f"it could not be started: {fault.what}")
@@ -219,6 +223,7 @@ def _load_all(
 
     todo = tasks(session.config)
     told = lifecycle.facts(engine)
+    launch.point = contracts.normal(point_of(session, candidate, told))
     asked: set[str] = set()
     for index, task in enumerate(todo):
         fresh = session.workload is not None and task.slot < session.workload.scenarios[task.scenario.name].slots

@@ -172,9 +172,7 @@ def run_search(
     made: list[Launch] = []
     names = list(only)
     while max_launches is None or len(made) < max_launches:
-        planned = plan(
-            session.config, session.store, session.contract_hash, names, retry_failed=retry_failed and not made
-        )
+        planned = plan(session.config, session.store, session.contract_hash, names, retry_failed=retry_failed)
         todo = [p for p in planned if p.state == TODO and p.candidate.id not in {m.candidate.id for m in made}]
         if not todo:
             break

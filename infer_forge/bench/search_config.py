@@ -52,6 +52,7 @@ class EngineSearch(_Strict):
     candidates: list[Named] = Field(default_factory=list[Named])
     exclude: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
     place: str = "local"
+    url: str | None = Field(None, description="where it answers, e.g. http://gpu7:{port}, when not at its place's host")
     python: str = "python3"
     unsupported: str | None = Field(
         None, description="why this framework cannot be searched here; then it is recorded, not run"
@@ -71,6 +72,10 @@ class EngineSearch(_Strict):
         if size > _GRID_CAP:
             raise ValueError(f"a grid of {size} candidates is no bounded search (at most {_GRID_CAP})")
         return self
+
+    def address(self, argv: list[str]) -> str | None:
+        """Where a launch of it answers, if the configuration says so."""
+        return self.url.replace("{port}", str(command.check_shape(argv).port)) if self.url else None
 
 
 class SearchBudget(_Strict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,15 @@ def workload(
     return report
 
 
+def _end_tidily() -> None:
+    """Let a polite end (a cancelled job) unwind, so that the server that is being measured is stopped."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
 def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Session:
     from infer_forge.bench import contract_lock, driver, search_config
     from infer_forge.bench import workload as work
@@ -139,6 +149,7 @@ def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Sessi
     from infer_forge.engines.env import environment
     from infer_forge.engines.fingerprint import fingerprint, local_folder
 
+    _end_tidily()
     place = layout(run_dir)
     wanted = search_config.load_config(config)
     session = driver.Session(

@@ -187,11 +187,14 @@ def command_(
 )
 @click.option("--expect-model", help="Served model id; another one is a failure.")
 @click.option("--run-id", help="Run that owns it.")
+@click.option(
+    "--keep-failed", is_flag=True, help="Leave an engine running that did not become healthy, to look into it."
+)
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
 @report_command
 def start(
     place_spec: str, folder: Path | None, variables: tuple[str, ...], cwd: str | None, url: str | None, help_file: Path | None,
-    allow_flag: tuple[str, ...], wait_s: float, expect_model: str | None, run_id: str | None, argv: tuple[str, ...],
+    allow_flag: tuple[str, ...], wait_s: float, expect_model: str | None, run_id: str | None, keep_failed: bool, argv: tuple[str, ...],
 ) -> Report:  # fmt: skip
     """Start an engine, record it with proof, and wait until it is healthy.
 
@@ -210,6 +213,8 @@ def start(
         click.echo(f"engine {engine.id} started, waiting for health (log: {engine.log})", err=True)
         lifecycle.wait(engine, wait_s, expect_model=expect_model)
     if engine.status in lifecycle.FAILURES:
+        if not keep_failed:
+            lifecycle.stop(engine)
         raise InputUnusable(
             f"the engine is not healthy: {engine.status}: {engine.reason}",
             where=engine.id,

@@ -128,10 +128,6 @@ def _profile_directory(framework: str, options: dict[str, Any]) -> str:
 
 def main(program: str, argv: list[str]) -> int:
     """Run one of the programs by its name."""
-    if program in ("docker", "ssh"):
-        from tests.engines.fakes import hosts
-
-        return hosts.docker(argv) if program == "docker" else hosts.ssh(argv)
     if program == "sglang":
         return _sglang(argv)
     if program in ("vllm", "tokenspeed", "ts"):
