@@ -19,7 +19,9 @@ from infer_forge.pipeline.segment import ATTENTION, BLOCK, FFN, Template
 
 F64 = npt.NDArray[np.float64]
 _NO = -1e9
-_LOOSE = frozenset({"norm", "communication", "attention", "mla", "linear_attention", "moe", "rope", "kv_cache", "quantization"})
+_LOOSE = frozenset(
+    {"norm", "communication", "attention", "mla", "linear_attention", "moe", "rope", "kv_cache", "quantization"}
+)
 """Categories in which another kernel may stand for the template's."""
 
 
@@ -201,5 +203,9 @@ def grammar_of(kinds: Sequence[str]) -> set[tuple[str, str]]:
     kept = {pair for pair, n in pairs.items() if n > 0.2 * total}
     if any(a == ATTENTION and b == FFN for a, b in kept):
         kept |= {(ATTENTION, FFN), (FFN, ATTENTION)}
-    first = {ATTENTION, BLOCK} if kept & {(ATTENTION, FFN), (ATTENTION, ATTENTION), (BLOCK, BLOCK)} else {ATTENTION, BLOCK, FFN}
+    first = (
+        {ATTENTION, BLOCK}
+        if kept & {(ATTENTION, FFN), (ATTENTION, ATTENTION), (BLOCK, BLOCK)}
+        else {ATTENTION, BLOCK, FFN}
+    )
     return kept | {("gap", k) for k in first}

@@ -8,7 +8,7 @@ Sources of the keys: the configs that Hugging Face Transformers writes (`text_co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +16,41 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import InputFile
 
-_BITS = {"float32": 4.0, "float": 4.0, "bfloat16": 2.0, "float16": 2.0, "half": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5, "mxfp4": 0.53, "nvfp4": 0.56, "int4": 0.5}
+_BITS = {
+    "float32": 4.0,
+    "float": 4.0,
+    "bfloat16": 2.0,
+    "float16": 2.0,
+    "half": 2.0,
+    "fp8": 1.0,
+    "int8": 1.0,
+    "fp4": 0.5,
+    "mxfp4": 0.53,
+    "nvfp4": 0.56,
+    "int4": 0.5,
+}
 """Bytes a weight; mxfp4 with one scale byte in 32, nvfp4 with one in 16."""
-_QUANT = {"fp8": "fp8", "mxfp4": "mxfp4", "nvfp4": "nvfp4", "modelopt_fp4": "nvfp4", "gptq": "int4", "awq": "int4", "compressed-tensors": None, "w8a8_int8": "int8"}
-_ATTENTION = {"full_attention": "FULL_ATTN", "sliding_attention": "SLIDING_ATTN", "chunked_attention": "CHUNKED_ATTN", "linear_attention": "LINEAR_ATTN", "attention": "FULL_ATTN", "mamba": "MAMBA", "mamba2": "MAMBA", "recurrent": "RECURRENT", "conv": "CONV"}
+_QUANT = {
+    "fp8": "fp8",
+    "mxfp4": "mxfp4",
+    "nvfp4": "nvfp4",
+    "modelopt_fp4": "nvfp4",
+    "gptq": "int4",
+    "awq": "int4",
+    "compressed-tensors": None,
+    "w8a8_int8": "int8",
+}
+_ATTENTION = {
+    "full_attention": "FULL_ATTN",
+    "sliding_attention": "SLIDING_ATTN",
+    "chunked_attention": "CHUNKED_ATTN",
+    "linear_attention": "LINEAR_ATTN",
+    "attention": "FULL_ATTN",
+    "mamba": "MAMBA",
+    "mamba2": "MAMBA",
+    "recurrent": "RECURRENT",
+    "conv": "CONV",
+}
 
 
 @dataclass(frozen=True)
@@ -63,15 +94,23 @@ class ModelShape:
     quantization: str | None = None
     """fp8, mxfp4, nvfp4, int4, int8; None for plain weights."""
     unquantized: tuple[str, ...] = ()
+    experts_as: str | None = None
+    """Number type of the experts where the config names one of their own."""
     diffusion: bool = False
     source: InputFile | None = None
 
     def weight_bytes(self, part: str) -> float:
         """Bytes a weight of a part (`attention`, `ffn`, `moe`, `head`, `embedding`)."""
         plain = _BITS.get(self.dtype, 2.0)
+        if part == "moe" and self.experts_as in _BITS:
+            return _BITS[self.experts_as]
         if self.quantization is None or part in ("head", "embedding"):
             return plain
-        spared = {"attention": ("attn", "attention"), "moe": ("experts",), "ffn": ("mlp.up", "mlp.gate_proj", "mlp.down")}
+        spared = {
+            "attention": ("attn", "attention"),
+            "moe": ("experts",),
+            "ffn": ("mlp.up", "mlp.gate_proj", "mlp.down"),
+        }
         if any(word in text for text in self.unquantized for word in spared.get(part, ())):
             return plain
         return _BITS[self.quantization]
@@ -106,16 +145,25 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
             top = {**top, **cast("dict[str, Any]", inner)}
     get = top.get
     double, single = _int(get("num_layers")), _int(get("num_single_layers"))
-    diffusion = "num_single_layers" in top or "DiT" in str(get("_class_name", "")) or "Transformer2D" in str(get("architectures", ""))
+    diffusion = (
+        "num_single_layers" in top
+        or "DiT" in str(get("_class_name", ""))
+        or "Transformer2D" in str(get("architectures", ""))
+    )
     layers = _int(get("num_hidden_layers"), get("n_layer"), get("n_layers"), get("num_layers"))
     if diffusion and double is not None:
         layers = double + (single or 0)
     if layers is None or layers < 1:
         raise InputUnusable(
-            "names no number of layers (num_hidden_layers)", where=source.path if source else None, next_step="give the deployed model's config.json"
+            "names no number of layers (num_hidden_layers)",
+            where=source.path if source else None,
+            next_step="give the deployed model's config.json",
         )
     quant, spared = _quantization(top)
-    heads, hidden = _int(get("num_attention_heads"), get("n_head")), _int(get("hidden_size"), get("d_model"), get("n_embd"))
+    heads, hidden = (
+        _int(get("num_attention_heads"), get("n_head")),
+        _int(get("hidden_size"), get("d_model"), get("n_embd")),
+    )
     moe_ffn = _int(get("moe_intermediate_size"), get("expert_ffn_hidden_size"))
     experts = _int(get("n_routed_experts"), get("num_experts"), get("num_local_experts"))
     shared = _int(get("shared_expert_intermediate_size")) or (_int(get("n_shared_experts")) or 0) * (moe_ffn or 0)
@@ -132,21 +180,30 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         ffn=ffn,
         moe_ffn=moe_ffn or (ffn if experts else None),
         experts=experts,
-        experts_per_token=_int(get("num_experts_per_tok"), get("experts_per_token"), get("top_k_experts"), get("moe_topk")),
+        experts_per_token=_int(
+            get("num_experts_per_tok"), get("experts_per_token"), get("top_k_experts"), get("moe_topk")
+        ),
         shared_ffn=shared,
         vocab=_int(get("vocab_size")),
         tied=bool(get("tie_word_embeddings", False)),
         window=_int(get("sliding_window")) if get("use_sliding_window", True) else None,
-        mla={k: v for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim") if (v := _int(get(k)))},
-        linear={k: v for k in ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim") if (v := _int(get(k)))},
+        mla={
+            k: v
+            for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_topk")
+            if (v := _int(get(k)))
+        },
+        linear={
+            k: v
+            for k in ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
+            if (v := _int(get(k)))
+        },
         dtype=str(get("dtype") or get("torch_dtype") or "bfloat16").removeprefix("torch."),
         quantization=quant,
         unquantized=spared,
+        experts_as={"fp4": "mxfp4"}.get(str(get("expert_dtype")), get("expert_dtype")),
         diffusion=diffusion,
         source=source,
     )
-    from dataclasses import replace
-
     return replace(shape, types=tuple(_types(top, shape, double if diffusion else None)))
 
 
@@ -165,12 +222,12 @@ def _quantization(top: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
     method = str(config.get("quant_method") or config.get("quant_algo") or "").lower()
     spared = config.get("modules_to_not_convert") or config.get("ignore") or []
     names = tuple(str(x) for x in cast("list[Any]", spared)) if isinstance(spared, list) else ()
-    if top.get("expert_dtype") == "fp4":
-        return "mxfp4", names
-    if method in _QUANT and _QUANT[method]:
+    if _QUANT.get(method):
         return _QUANT[method], names
     text = str(config).lower()
-    return next((k for k in ("nvfp4", "mxfp4", "fp8", "int8", "int4") if k in text), "fp8" if "float8" in text else None), names
+    return next(
+        (k for k in ("nvfp4", "mxfp4", "fp8", "int8", "int4") if k in text), "fp8" if "float8" in text else None
+    ), names
 
 
 def _types(top: Mapping[str, Any], shape: ModelShape, double: int | None) -> list[LayerType]:
@@ -213,7 +270,9 @@ def _ffn(top: Mapping[str, Any], shape: ModelShape, i: int) -> str:
         return "DENSE"
     if i < (_int(top.get("num_hash_layers")) or 0):
         return "HASH"
-    if i < (_int(top.get("first_k_dense_replace"), top.get("moe_layer_start_index")) or 0) or i in _list(top, "mlp_only_layers"):
+    if i < (_int(top.get("first_k_dense_replace"), top.get("moe_layer_start_index")) or 0) or i in _list(
+        top, "mlp_only_layers"
+    ):
         return "DENSE"
     step = _int(top.get("decoder_sparse_step"), top.get("interleave_moe_layer_step"))
     if step and step > 1 and (i + 1) % step != 0:

@@ -79,10 +79,7 @@ def _starts(ids: Sequence[int], roles: list[Role], names: Names) -> set[int]:
             core, closed, head = True, role is Role.FFN and _expert(names, ids[i]), False
         elif role is Role.GEMM and core:
             closed = True
-        elif role is Role.FUSED and closed:
-            starts.add(i + 1)
-            begun, core, closed = i + 1, False, False
-        elif role is Role.CLOSE and core:
+        elif (role is Role.FUSED and closed) or (role is Role.CLOSE and core):
             starts.add(i + 1)
             begun, core, closed = i + 1, False, False
         elif role in (Role.NORM, Role.OPEN):

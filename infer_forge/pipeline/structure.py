@@ -72,7 +72,9 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     )  # fmt: skip
     _passes(lane, units, names, layers, drafts)
     marked = bool(len(trace.windows))
-    lane.method = "period of classified kernel sequences; passes from " + ("annotations" if marked else "launch structure")
+    lane.method = "period of classified kernel sequences; passes from " + (
+        "annotations" if marked else "launch structure"
+    )
     return lane
 
 
@@ -159,7 +161,8 @@ class _Half:
     cut: bool = False
 
 
-def _halves(piece: Piece, templates: list[Template]) -> list[_Half]:
+def _halves(piece: Piece, templates: list[Template], names: Names) -> list[_Half]:
+    """Halves of a piece. Where an all-reduce holds the next norm, the first layer still has a norm of its own: it joins."""
     parse = piece.parse
     if parse is None:
         return []
@@ -168,7 +171,13 @@ def _halves(piece: Piece, templates: list[Template]) -> list[_Half]:
         if half >= 0:
             found[half].rows.append(row)
             found[half].positions.append(position)
-    return [h for h in found if h.rows]
+    found = [h for h in found if h.rows]
+    if found and names.role(templates[found[0].template].names[0]) not in (Role.NORM, Role.OPEN):
+        at = int(np.searchsorted(piece.rows, found[0].rows[0])) - 1
+        if at >= 0 and names.role(int(piece.ids[at])) is Role.NORM:
+            found[0].rows.insert(0, int(piece.rows[at]))
+            found[0].positions.insert(0, -1)
+    return found
 
 
 def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int) -> None:
@@ -178,21 +187,20 @@ def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, dra
     for unit in units:
         groups: list[tuple[list[Piece], list[number.Rough]]] = []
         for piece in unit.pieces:
-            roughs = number.group([(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates)], alone)
+            roughs = number.group(
+                [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)], alone
+            )
             if unit.window >= 0 or not groups or not roughs:
                 groups = groups or [([], [])]
                 groups[-1][0].append(piece)
                 groups[-1][1].extend(roughs)
-            elif groups[-1][1] and len(roughs) <= 0.3 * len(groups[-1][1]) and len(roughs) <= 2:
-                groups[-1][0].append(piece)
-                groups[-1][1].extend(roughs)
-            elif not groups[-1][1]:
+            elif (groups[-1][1] and len(roughs) <= 0.3 * len(groups[-1][1]) and len(roughs) <= 2) or not groups[-1][1]:
                 groups[-1][0].append(piece)
                 groups[-1][1].extend(roughs)
             else:
                 groups.append(([piece], roughs))
         if unit.window >= 0 and layers:
-            groups = _several(unit, lane, alone, layers + drafts) or groups
+            groups = _several(unit, lane, names, alone, layers + drafts) or groups
         _draft(drafted, unit, groups, lane)
     number.settle(drafted, layers, drafts, lane)
     _write(lane, drafted, names)
@@ -206,11 +214,15 @@ def _alone(templates: list[Template]) -> bool:
     return kinds["ffn"] < 0.25 * (kinds[ATTENTION] + kinds[BLOCK])
 
 
-def _several(unit: Unit, lane: Lane, alone: bool, layers: int) -> list[tuple[list[Piece], list[number.Rough]]] | None:
+def _several(
+    unit: Unit, lane: Lane, names: Names, alone: bool, layers: int
+) -> list[tuple[list[Piece], list[number.Rough]]] | None:
     """Several passes under one annotation: equal groups of layers between breakers, more layers in all than the model has."""
     each: list[tuple[list[Piece], list[number.Rough]]] = []
     for piece in unit.pieces:
-        roughs = number.group([(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates)], alone)
+        roughs = number.group(
+            [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)], alone
+        )
         if roughs or not each:
             each.append(([piece], roughs))
         else:
@@ -294,11 +306,25 @@ def _write(lane: Lane, drafted: list[number.Draft], names: Names) -> None:
 
         lane.passes.append(
             Pass(
-                n, lane.rank, lane.device, stage, trace.name(int(windows.kind[w])) if w >= 0 else None,
-                count(windows.batch), count(windows.tokens), count(windows.context_tokens),
-                count(windows.generation_requests), trace.name(int(windows.name[w])) if w >= 0 else None,
-                w, draft.rows, layers, int(work.ts_ns[draft.rows[0]]), int(ends.max()),
-                int(work.dur_ns[draft.rows].sum()), _busy(work.ts_ns[draft.rows], ends), draft.partial, draft.relative,
+                n,
+                lane.rank,
+                lane.device,
+                stage,
+                trace.name(int(windows.kind[w])) if w >= 0 else None,
+                count(windows.batch),
+                count(windows.tokens),
+                count(windows.context_tokens),
+                count(windows.generation_requests),
+                trace.name(int(windows.name[w])) if w >= 0 else None,
+                w,
+                draft.rows,
+                layers,
+                int(work.ts_ns[draft.rows[0]]),
+                int(ends.max()),
+                int(work.dur_ns[draft.rows].sum()),
+                _busy(work.ts_ns[draft.rows], ends),
+                draft.partial,
+                draft.relative,
             )  # fmt: skip
         )
 

@@ -1,0 +1,115 @@
+"""The nine points of a pipeline report, filled by the report itself; its summary lines and next step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base.records import Report
+from infer_forge.pipeline.clusters import dominance
+from infer_forge.pipeline.model import Lane
+from infer_forge.pipeline.model_config import ModelShape
+from infer_forge.pipeline.read import Sources
+from infer_forge.pipeline.tables import View, spans
+
+
+def confidence(lane: Lane) -> dict[str, Any]:
+    """How sure the layers are: share of layer kernels that match the learnt halves by name, and what is unresolved."""
+    inside = lane.layer_of[lane.rows] >= 0
+    matched = (lane.place_of[lane.rows] >= 0) & inside
+    device = lane.trace.work.dur_ns[lane.rows]
+    whole = [p for p in lane.passes if p.layers and not p.partial]
+    counts = Counter(len(p.layers) for p in whole)
+    share = float(matched.sum()) / max(1, int(inside.sum()))
+    agree = max(counts.values(), default=0) / max(1, len(whole))
+    level = "high" if share >= 0.97 and agree >= 0.9 else "medium" if share >= 0.85 and agree >= 0.6 else "low"
+    if not inside.any():
+        level = "none"
+    in_pass = lane.pass_of[lane.rows] >= 0
+    return {
+        "method": lane.method,
+        "confidence": level,
+        "kernels_matching_pct": round(100 * share, 2),
+        "passes_with_the_same_layer_count_pct": round(100 * agree, 2),
+        "device_time_in_layers_pct": round(100 * float(device[inside].sum()) / max(1, int(device.sum())), 2),
+        "device_time_outside_passes_pct": round(100 * float(device[~in_pass].sum()) / max(1, int(device.sum())), 2),
+    }
+
+
+def fill(
+    report: Report,
+    found: Sources,
+    lane: Lane,
+    views: list[View],
+    shape: ModelShape | None,
+    roof: dict[str, Any],
+    triage: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The nine points; null where the evidence is missing."""
+    counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
+    stages = Counter((p.stage, p.batch) for p in lane.passes if not p.partial and p.layers)
+    return {
+        "1_inputs": {"inputs": [i.to_json() for i in report.header.inputs], "triage": triage, "ranks": [s.rank for s in found.ranks]},
+        "2_model": {
+            "model_type": shape.model_type if shape else None,
+            "layers_in_config": shape.layers if shape else None,
+            "drafts_in_config": shape.drafts if shape else None,
+            "layers_found": counts or None,
+            "agrees": None if shape is None or not counts else bool({shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)),
+        },
+        "3_passes": {
+            "found": len(lane.passes),
+            "partial": sum(bool(p.partial) for p in lane.passes),
+            "cold": [p.number for p in lane.passes if p.temperature == "cold"],
+            "warm_up": [p.number for p in lane.passes if p.temperature == "warm-up"],
+            "chosen": [{"stage": v.stage, "pass": v.chosen.number, "reason": v.reason} for v in views],
+        },
+        "4_stage_and_batch": [{"stage": s, "batch": b, "passes": n} for (s, b), n in sorted(stages.items(), key=str)],
+        "5_layer_types": {v.stage: [{"cluster": c.number, "type": c.label, "layers": spans([x.number for x in c.layers]), "share_pct": round(100 * c.total_ns / (sum(k.total_ns for k in v.clusters) or 1), 2)} for c in v.clusters] for v in views},
+        "6_representative_layers": [{"stage": v.stage, "layer": v.layer.number if v.layer else None, "reason": v.layer_reason or None} for v in views],
+        "7_hot_kernels": {v.stage: [{"kernel": r.kernel, "half": r.half, "dur_us": round(r.dur_ns / 1000, 3), "share_pct": round(r.share_pct, 2), "roofline_pct": r.roofline_pct, "source": r.source} for r in sorted(v.rows or [], key=lambda r: -r.dur_ns)[:5]] for v in views if v.rows},
+        "8_perfetto_ranges": [row for row in report.tables["ranges"].dicts() if row["what"] == "pass" and any(v.chosen.number == row["index"] and row["rank"] == lane.rank for v in views)],
+        "9_method": {**confidence(lane), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
+    }  # fmt: skip
+
+
+def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str]:
+    """A few lines: passes, layers, and what dominates each stage."""
+    sure = confidence(lane)
+    partial = sum(bool(p.partial) for p in lane.passes)
+    name = f"rank {lane.rank}: " if lane.rank is not None else ""
+    config = f" (config: {shape.layers})" if shape else ""
+    counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
+    lines = [
+        f"{name}{len(lane.passes)} passes, {partial} partial; layers a pass: {', '.join(map(str, counts)) or '-'}{config}; confidence {sure['confidence']} ({sure['kernels_matching_pct']:.1f} % of the layers' kernels match)"
+    ]
+    for v in views:
+        lines.append(
+            f"  {v.stage}: pass {v.chosen.number} ({v.reason}), wall {v.chosen.wall_ns / 1e6:.3f} ms, idle {v.chosen.idle_ns / 1e6:.3f} ms"
+        )
+        words = dominance(v.clusters)
+        if words:
+            lines.append(f"    {words}")
+        if v.layer is not None and v.rows:
+            hot = sorted(v.rows, key=lambda r: -r.dur_ns)[:3]
+            lines.append(
+                f"    layer {v.layer.number}: "
+                + ", ".join(f"{r.kernel[:40]} {r.dur_ns / 1000:.1f} us ({r.share_pct:.0f} %)" for r in hot)
+            )
+    return lines
+
+
+def next_step(views: list[View], refused: bool, export: Path | None) -> str:
+    """What to do with it."""
+    if refused:
+        return "run infer-forge triage on this trace, then this again: it picks the layer to look into"
+    if not views:
+        return "capture at least three whole steps a stage, and name the model's config with --config"
+    v = views[0]
+    hot = max(v.rows, key=lambda r: r.dur_ns) if v.rows else None
+    if hot is None:
+        return "look at the clusters table for the layers that dominate"
+    source = f" at {hot.source}" if hot.source else ""
+    opened = f"; open {export} in Perfetto" if export else ""
+    return f"take {hot.kernel[:60]}{source} ({hot.share_pct:.0f} % of {v.stage} layer {v.layer.number if v.layer else '-'}) to the kernel tables of the triage{opened}"

@@ -1,0 +1,112 @@
+"""Cold, warm-up and steady passes told apart by evidence, and the pass that stands for a stage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from infer_forge.pipeline.model import Lane, Pass
+
+COLD_RATIO = 1.5
+"""A pass this much longer than the median of the later ones of its stage and batch is cold."""
+_SETUP = re.compile(
+    r"ModuleLoad|LibraryLoad|ModuleGetFunction|GraphInstantiate|StreamBeginCapture|GraphExecUpdate|autotune|inductor_compile|compile_fx|_compile",
+    re.IGNORECASE,
+)
+"""Host calls and annotations that load, compile, tune or capture: they belong to start-up."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The pass that stands for a stage, and why."""
+
+    chosen: Pass
+    reason: str
+
+
+def temper(lane: Lane) -> None:
+    """Give every pass its temperature with the evidence."""
+    groups: dict[tuple[str, int | None, int | None], list[Pass]] = {}
+    for p in lane.passes:
+        if not p.partial and p.layers:
+            groups.setdefault((p.stage, p.batch, _bucket(p.tokens)), []).append(p)
+    for members in groups.values():
+        for k, p in enumerate(members):
+            later = [q.wall_ns for q in members[k + 1 :]]
+            setup = _setup(lane, p)
+            if later and p.wall_ns > COLD_RATIO * median(later):
+                p.temperature = "cold"
+                p.evidence = f"{p.wall_ns / median(later):.1f} x the median of {len(later)} later passes like it"
+                if setup:
+                    p.evidence += f"; {setup}"
+            elif setup:
+                p.temperature, p.evidence = "warm-up", setup
+            elif len(members) > 1:
+                p.temperature = "steady"
+
+
+def _bucket(tokens: int | None) -> int | None:
+    """Passes of about the same number of tokens are compared with each other (powers of two)."""
+    return tokens.bit_length() if tokens else None
+
+
+def _setup(lane: Lane, p: Pass) -> str:
+    """What the host did during a pass that belongs to start-up."""
+    calls = lane.trace.calls
+    if not len(calls):
+        return ""
+    first = lane.trace.work.call[p.rows]
+    known = first[first >= 0]
+    begin = int(calls.ts_ns[known].min()) if len(known) else p.start_ns
+    lo, hi = np.searchsorted(calls.ts_ns, [begin, p.end_ns])
+    found: dict[str, int] = {}
+    for name, count in zip(*np.unique(calls.name[lo:hi], return_counts=True), strict=True):
+        text = lane.trace.names[int(name)]
+        if _SETUP.search(text):
+            found[text] = int(count)
+    notes = lane.trace.annotations
+    lo, hi = np.searchsorted(notes.ts_ns, [begin, p.end_ns])
+    for name in np.unique(notes.name[lo:hi]).tolist():
+        text = lane.trace.names[name]
+        if _SETUP.search(text):
+            found[text[:40]] = found.get(text[:40], 0) + 1
+    return ", ".join(f"{n} {k}" for k, n in sorted(found.items()))
+
+
+def representative(lane: Lane, stage: str) -> Choice | None:
+    """The steady pass nearest to the median wall time, among the most frequent batch of a stage; None without a whole pass."""
+    whole = [p for p in lane.passes if p.stage == stage and p.layers and not p.partial]
+    if not whole:
+        return None
+    good = [p for p in whole if p.temperature == "steady"] or [p for p in whole if p.temperature != "cold"] or whole
+    count: dict[tuple[int | None, int], int] = {}
+    for p in good:
+        count[p.batch, len(p.layers)] = count.get((p.batch, len(p.layers)), 0) + 1
+    best = max(count, key=lambda k: (count[k], k[1]))
+    same = [p for p in good if (p.batch, len(p.layers)) == best]
+    middle = median(p.wall_ns for p in same)
+    chosen = min(same, key=lambda p: (abs(p.wall_ns - middle), p.number))
+    if len(same) == 1:
+        return Choice(chosen, "the only whole pass of its stage and batch: whether it is steady cannot be told")
+    cold = sum(p.temperature in ("cold", "warm-up") for p in whole)
+    left = f", {cold} cold or warm-up left out" if cold else ""
+    return Choice(chosen, f"nearest to the median wall time of {len(same)} steady passes with batch {best[0]}{left}")
+
+
+def alike(lane: Lane, chosen: Pass) -> list[Pass]:
+    """Whole passes that may be averaged with the chosen one: same stage, batch and layer count, not cold."""
+    return [
+        p
+        for p in lane.passes
+        if p is chosen
+        or (
+            not p.partial
+            and p.stage == chosen.stage
+            and p.batch == chosen.batch
+            and len(p.layers) == len(chosen.layers)
+            and p.temperature == chosen.temperature
+        )
+    ]
