@@ -71,12 +71,14 @@ def audit(folder: str | Path) -> Report:
         return report_of(place, "serving result", *audit_serving(place))
     evidence = _evidence(place)
     hits: list[Hit] = []
-    for name, check in _CHECKS.items():
-        found = list(check(evidence))
+    for name, check in {**_CHECKS, "measured": _measured}.items():
+        try:
+            found = list(check(evidence))
+        except (TypeError, KeyError, AttributeError, ValueError, IndexError, OverflowError) as exc:
+            found = [("RESULTS_DAMAGED", f"{name} cannot be judged: {type(exc).__name__}: {exc}", None)]
         hits += found
         if not found:
             evidence.passed.append(name)
-    hits += _measured(evidence)
     return report_of(place, "kernel task", hits, evidence.passed)
 
 
@@ -98,7 +100,9 @@ def _evidence(folder: Path) -> Evidence:
 
 def report_of(folder: Path, what: str, hits: list[Hit], passed: list[str]) -> Report:
     """Findings and verdict as a report; `extra["verdict"]`."""
-    unique = list(dict.fromkeys(hits))
+    unique = list(
+        dict.fromkeys((_clean(rule), _clean(text), row if row is None else _clean(row)) for rule, text, row in hits)
+    )
     levels = {severity(rule) for rule, _, _ in unique}
     verdict = VOID if "void" in levels else SUSPECT if "suspect" in levels else CLEAN
     report = Report("kernel_audit", header=Header(inputs=_inputs(folder)))
@@ -133,6 +137,11 @@ def report_of(folder: Path, what: str, hits: list[Hit], passed: list[str]) -> Re
         else "validate it in the real path: infer-forge bench gap --help"
     )
     return report
+
+
+def _clean(text: object) -> str:
+    """Printable UTF-8 of at most 400 characters: evidence may quote a damaged file."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")[:400]
 
 
 def _inputs(folder: Path) -> list[InputFile]:
