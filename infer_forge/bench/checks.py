@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RULES = "references/bench_rules.yaml"
 
-REFUSED, UNKNOWN, MARKED, OK = "refused", "unknown", "marked", "ok"
+REFUSED, UNKNOWN, MARKED, OK, FAILED = "refused", "unknown", "marked", "ok", "failed"
 _SEVERITY = {"refuse": "error", "unknown": "error", "mark": "warning", "note": "info"}
 
 
@@ -226,19 +226,28 @@ def row_verdicts(rows: Sequence[Row], findings: Iterable[RowFinding]) -> list[st
     return [names[w] for w in worst]
 
 
+def _told_failures(verdicts: list[str], findings: Iterable[RowFinding]) -> list[str]:
+    """A run that is recorded as failed, and of which nothing else is wrong, is an honest row: `failed`, no fault of the rows."""
+    refusals: dict[int, set[str]] = {}
+    for finding in findings:
+        if finding.severity == "refuse":
+            refusals.setdefault(finding.row, set()).add(finding.rule)
+    return [FAILED if refusals.get(i) == {"NOT_OK"} else verdict for i, verdict in enumerate(verdicts)]
+
+
 def check_report(
     rows: Sequence[Row], contract: BenchmarkContract | None = None, contract_hash: str | None = None
 ) -> Report:
     """The answer of `bench check`: a verdict a row and every rule that fired. `extra["verdict"]` is pass, fail or unknown."""
     findings = check_rows(rows, contract, contract_hash)
-    verdicts = row_verdicts(rows, findings)
+    verdicts = _told_failures(row_verdicts(rows, findings), findings)
     counts = Counter(verdicts)
     verdict = "fail" if counts[REFUSED] else "unknown" if counts[UNKNOWN] else "pass"
     report = Report("bench_check", header=Header(thresholds=dict(thresholds())))
     report.extra["verdict"] = verdict
     report.summary = [
         f"{verdict}: {len(rows)} rows, "
-        + ", ".join(f"{counts[v]} {v}" for v in (OK, MARKED, UNKNOWN, REFUSED) if counts[v])
+        + ", ".join(f"{counts[v]} {v}" for v in (OK, MARKED, FAILED, UNKNOWN, REFUSED) if counts[v])
     ]
     report.add(_rows_table(rows, findings, verdicts))
     report.add(findings_table(findings))

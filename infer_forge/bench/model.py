@@ -358,7 +358,9 @@ class Row(Part):
     notes: list[str] = Field(default_factory=list, description="what import could not take over, and why")
 
     def label(self) -> str:
-        """Short name for people: file and record."""
+        """Short name for people: candidate and launch where they are recorded, else file and record."""
+        if self.candidate_id and self.launch_id:
+            return f"{self.candidate_id}/{self.launch_id}" + (f"#{self.repeat_index}" if self.repeat_index else "")
         if self.source is None:
             return self.candidate_id or self.run_id or "row"
         name = self.source.path.rsplit("/", 1)[-1]

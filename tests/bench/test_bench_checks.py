@@ -135,6 +135,14 @@ def test_a_label_without_totals_is_unknown_and_the_check_says_so(write_json: Cal
     assert report.extra["verdict"] == "unknown"
 
 
+def test_a_recorded_failure_is_an_honest_row_and_fails_no_check(good: Row) -> None:
+    oom = good.model_copy(update={"status": "oom", "failure_reason": "CUDA out of memory"})
+    report = check_report([good, oom])
+    assert report.extra["verdict"] == "pass"
+    assert [r["verdict"] for r in report.tables["rows"].dicts()] == ["marked", "failed"]
+    assert row_verdicts([good, oom], check_rows([good, oom]))[1] == "refused"
+
+
 def test_the_same_bytes_under_two_names_are_seen(sglang_file: Maker) -> None:
     rows = [import_file(sglang_file(n)).rows[0] for n in ("a.jsonl", "b.jsonl")]
     found = [f for f in check_rows(rows) if f.rule == "SAME_RESULT_TWICE"]
