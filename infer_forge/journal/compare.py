@@ -104,7 +104,7 @@ def _allowed(field: str, varied: str | None) -> bool:
     )
 
 
-def compare(store: Store, ids: Sequence[str], varied: str | None = None) -> Report:
+def compare_records(store: Store, ids: Sequence[str], varied: str | None = None) -> Report:
     """Hold records against each other.
 
     Args:
@@ -181,7 +181,7 @@ def _ratio(base: Record, other: Record) -> float | None:
     return round(other.value / base.value, 4)
 
 
-def group(store: Store, ids: Sequence[str], by: str) -> Report:
+def group_records(store: Store, ids: Sequence[str], by: str) -> Report:
     """Records split into groups that are comparable inside, with `by` as the one dimension that differs.
 
     Raises:

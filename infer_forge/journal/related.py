@@ -82,7 +82,7 @@ def best_known(store: Store, point: DeploymentPoint, metric: str | None = None) 
     return sorted(records, key=lambda r: -(r.value or 0) if r.higher_is_better is not False else (r.value or 0))
 
 
-def surface(
+def surface_records(
     store: Store,
     *,
     point: DeploymentPoint | None = None,
@@ -129,7 +129,7 @@ def surface(
     return report
 
 
-def related(store: Store, record_id: str, limit: int = 10) -> Report:
+def related_records(store: Store, record_id: str, limit: int = 10) -> Report:
     """Records linked with one, of the same idea, task or contract, and the closest by words."""
     record = get(store, record_id)
     rows: dict[str, tuple[str, str, str]] = {}

@@ -1,0 +1,274 @@
+"""`infer-forge journal`: evidence across tasks."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.records import Header, Report
+from infer_forge.cli.common import report_command
+
+_DIMS = (
+    "model",
+    "gpu",
+    "framework",
+    "task-type",
+    "precision",
+    "topology",
+    "scenario",
+    "metric",
+    "verdict",
+    "kernel-family",
+    "kind",
+    "task",
+)
+    "model",
+    "gpu",
+    "framework",
+    "task-type",
+    "precision",
+    "topology",
+    "scenario",
+    "metric",
+    "verdict",
+    "kernel-family",
+    "kind",
+    "task",
+)
+
+
+def filter_options(function: Any) -> Any:
+    """Add one option a dimension, each may be repeated (alternatives), and `--since`."""
+    for dim in reversed(_DIMS):
+        function = click.option(
+            f"--{dim}", multiple=True, help=f"Only records with this {dim}; repeatable."
+        )(function)
+    return click.option("--since", help="Only records from this date on (YYYY-MM-DD).")(function)
+
+
+def _filters(chosen: dict[str, Any]) -> dict[str, list[str]]:
+    return {d.replace("-", "_"): list(chosen[d.replace("-", "_")]) for d in _DIMS if chosen[d.replace("-", "_")]}
+
+
+@click.group(no_args_is_help=True)
+def command() -> None:
+    """Evidence across tasks: add, search, filter, compare, wiki, pull-request history."""
+
+
+@command.command("add")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--kind", help="Kind of record: note, pitfall, result, rejection, crash_case, ...")
+@click.option("--title", help="Title of the record.")
+@click.option("--body", default="", help="Text of the record.")
+@click.option("--dim", "dims", multiple=True, metavar="DIM=VALUE", help="A dimension and its value; may be repeated.")
+@click.option(
+    "--artifact",
+    "artifacts",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file that it stands on; repeatable.",
+)
+@report_command
+def add(
+    file: Path | None,
+    kind: str | None,
+    title: str | None,
+    body: str,
+    dims: tuple[str, ...],
+    artifacts: tuple[Path, ...],
+) -> Report:
+    """Add a record: a Markdown FILE with front matter (- for standard input), or --kind, --title, --body and --dim.
+
+    A record never changes afterwards; a correction is a new record that supersedes. Secrets are masked.
+    """
+    from infer_forge.journal import markdown, store
+
+    if file is not None:
+        text = sys.stdin.read() if str(file) == "-" else _text(file)
+        record = markdown.read(text, str(file))
+    elif kind and title:
+        record = markdown.make(_fields(kind, title, body, dims, artifacts))
+    else:
+        raise UsageFault("name a file, or give --kind and --title", next_step="infer-forge journal add --help")
+    with store.open_store() as opened:
+        ids = store.add(opened, [record])
+    report = Report("journal_add", Header(), extra={"ids": ids})
+    report.summary = [f"recorded as {ids[0]}"]
+    report.next_step = f"infer-forge journal show {ids[0]}"
+    return report
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise InputUnusable(str(exc), where=str(file), next_step="name a Markdown file") from None
+
+
+def _fields(kind: str, title: str, body: str, dims: tuple[str, ...], artifacts: tuple[Path, ...]) -> dict[str, Any]:
+    import datetime
+
+    from infer_forge.base.records import InputFile
+
+    pairs: dict[str, list[str]] = {}
+    for item in dims:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise UsageFault(f"{item!r} is no DIM=VALUE", next_step="for example --dim model=qwen3-8b")
+        pairs.setdefault(name, []).append(value)
+    hashed = [InputFile.of(a) for a in artifacts]
+    files = [{"path": a.path, "sha256": a.sha256, "size_bytes": a.size_bytes} for a in hashed]
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {"kind": kind, "title": title, "body": body, "dims": pairs, "artifacts": files, "created": now}
+
+
+@command.command("search")
+@click.argument("query", nargs=-1, required=True)
+@filter_options
+@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Hits at the most.")
+@click.option("--superseded", is_flag=True, help="Also records that a later one supersedes.")
+@report_command
+def search(query: tuple[str, ...], limit: int, superseded: bool, since: str | None, **chosen: Any) -> Report:
+    """Find records by words: filtered first, then ranked; each hit says why, and nothing is said when nothing fits."""
+    from infer_forge.journal import search_report, store
+
+    with store.open_store() as opened:
+        return search_report(
+            opened, " ".join(query), _filters(chosen), since=since, limit=limit, include_superseded=superseded
+        )
+
+
+@command.command("filter")
+@filter_options
+@report_command
+def filter_(since: str | None, **chosen: Any) -> Report:
+    """How many records fit, and how they spread over the other dimensions: what exists, at a glance."""
+    from infer_forge.journal import facet_report, store
+
+    with store.open_store() as opened:
+        return facet_report(opened, _filters(chosen), since=since)
+
+
+@command.command("show")
+@click.argument("record_id")
+@report_command
+def show(record_id: str) -> Report:
+    """One record, and whether its artifacts are still what they were."""
+    from infer_forge.journal import show_report, store
+
+    with store.open_store() as opened:
+        return show_report(opened, record_id)
+
+
+@command.command("compare")
+@click.argument("ids", nargs=-1, required=True)
+@click.option(
+    "--vary", help="The one dimension that may differ: framework, gpu, topology, precision, model, framework_rev."
+)
+@click.option("--group-by", help="Split into groups that are comparable inside, this dimension differing.")
+@report_command
+def compare(ids: tuple[str, ...], vary: str | None, group_by: str | None) -> Report:
+    """Hold records against each other; what is not comparable gets no ratio, and the fields that differ are named."""
+    from infer_forge.journal import compare_records, group_records, store
+
+    with store.open_store() as opened:
+        return group_records(opened, ids, group_by) if group_by else compare_records(opened, ids, vary)
+
+
+@command.command("related")
+@click.argument("record_id")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="Records at the most, per reason."
+)
+@report_command
+def related(record_id: str, limit: int) -> Report:
+    """Records linked with one, of the same idea, task or contract, and the closest by words."""
+    from infer_forge.journal import related_records, store
+
+    with store.open_store() as opened:
+        return related_records(opened, record_id, limit)
+
+
+@command.command("surface")
+@click.argument("query", nargs=-1)
+@click.option(
+    "--tool", "tools", multiple=True, metavar="NAME=VERSION", help="A tool in use; repeatable."
+)
+@click.option(
+    "--idea",
+    "ideas",
+    multiple=True,
+    metavar="REPO:PATH[:SYMBOL]",
+    help="A place in code that it touches; repeatable.",
+)
+@click.option("--deployment-point", type=click.Path(path_type=Path), help="JSON file of the deployment point.")
+@report_command
+def surface(
+    query: tuple[str, ...], tools: tuple[str, ...], ideas: tuple[str, ...], deployment_point: Path | None
+) -> Report:
+    """What work that starts should see unasked: pitfalls of its tools, the same ideas, the best known result."""
+    from infer_forge.base import contracts, jsonio
+    from infer_forge.journal import store, surface_records
+    from infer_forge.journal.model import Idea
+
+    versions = {n: v or None for n, _, v in (t.partition("=") for t in tools)}
+    places = [i.split(":", 2) for i in ideas]
+    if any(len(p) < 2 for p in places):
+        raise UsageFault("an idea is REPO:PATH or REPO:PATH:SYMBOL", next_step="infer-forge journal surface --help")
+    wanted = [Idea(repository=p[0], path=p[1], symbol=p[2] if len(p) > 2 else None) for p in places]
+    point = contracts.point_of(jsonio.read_json(deployment_point)) if deployment_point else None
+    with store.open_store() as opened:
+        return surface_records(opened, point=point, tools=versions, ideas=wanted, query=" ".join(query))
+
+
+@command.command("import")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.option(
+    "--mapping", type=click.Path(path_type=Path, exists=True), help="YAML: fields, dims, defaults; their names to ours."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be imported.")
+@report_command
+def import_(folder: Path, mapping: Path | None, dry_run: bool) -> Report:
+    """Bring in a folder of Markdown or JSONL: a team's old notes."""
+    from infer_forge.journal import exchange, store
+
+    with store.open_store() as opened:
+        return exchange.import_notes(opened, folder, exchange.read_mapping(mapping), dry_run=dry_run)
+
+
+@command.command("export")
+@click.option("--out", type=click.Path(path_type=Path), help="File for the JSON lines; standard output without it.")
+def export(out: Path | None) -> None:
+    """All records as JSON lines."""
+    from infer_forge.base.jsonio import write_atomic
+    from infer_forge.journal import exchange, store
+
+    with store.open_store() as opened:
+        if out is None:
+            for line in exchange.export(opened):
+                sys.stdout.buffer.write(line)
+        else:
+            write_atomic(out, b"".join(exchange.export(opened)))
+
+
+@command.command("list")
+@filter_options
+@click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Records at the most.")
+@report_command
+def list_(limit: int, since: str | None, **chosen: Any) -> Report:
+    """The newest records that fit the filters."""
+    from infer_forge.journal import search_report, store
+
+    with store.open_store() as opened:
+        return search_report(opened, "", _filters(chosen), since=since, limit=limit)
+
+
+for _name in ("journal_wiki", "journal_history"):
+    # groups of their own: wiki pages, pull-request history
+    if (Path(__file__).parent / f"{_name}.py").is_file():
+        command.add_command(importlib.import_module(f"infer_forge.cli.{_name}").command)

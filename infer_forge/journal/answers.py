@@ -1,0 +1,98 @@
+"""Searches, facets and single records as reports, for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base import jsonio
+from infer_forge.base.gitstore import Store
+from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.tables import Table
+from infer_forge.journal import markdown
+from infer_forge.journal.model import Artifact
+from infer_forge.journal.search import Hit, facets, search
+from infer_forge.journal.store import get
+
+
+def _row(hit: Hit) -> tuple[Any, ...]:
+    f = hit.fields
+    figures = (f["value"], f["unit"], f["verdict"], bool(f["fenced"]), hit.score, hit.coverage)
+    return (hit.id, f["kind"], f["title"], f["created"][:10], *figures, hit.why, hit.snippet)
+
+
+def search_report(store: Store, query: str, filters: Mapping[str, Sequence[str]], **options: Any) -> Report:
+    """Hits of a search (see `search`), best first."""
+    hits = search(store, query, filters, **options)
+    report = Report(
+        "journal_search", Header(more={"query": query, "filters": {k: list(v) for k, v in filters.items()}})
+    )
+    columns = [
+        "id",
+        "kind",
+        "title",
+        "created",
+        "value",
+        "unit",
+        "verdict",
+        "fenced",
+        "score",
+        "coverage",
+        "why",
+        "snippet",
+    ]
+    rows = [_row(h) for h in hits]
+    report.add(Table("hits", columns, rows))
+    report.summary = [f"{len(hits)} records" if hits else "nothing in the journal fits"]
+    report.next_step = (
+        f"infer-forge journal show {hits[0].id}" if hits else "infer-forge journal filter shows what exists"
+    )
+    return report
+
+
+def facet_report(store: Store, filters: Mapping[str, Sequence[str]], *, since: str | None = None) -> Report:
+    """Counts by dimension of what fits."""
+    found = facets(store, filters, since=since)
+    report = Report("journal_filter", Header(more={"filters": {k: list(v) for k, v in filters.items()}}))
+    rows = [(dim, value, count) for dim, pairs in found["facets"].items() for value, count in pairs]
+    report.add(Table("facets", ["dim", "value", "records"], rows))
+    report.extra = {"count": found["count"], "ids": found["ids"]}
+    report.summary = [f"{found['count']} records fit"]
+    report.next_step = "infer-forge journal search WORDS with the same filters"
+    return report
+
+
+def artifact_state(artifact: Artifact) -> str:
+    """`same`, `changed`, or `gone`."""
+    path = Path(artifact.path)
+    if not path.is_file():
+        return "gone"
+    return "same" if jsonio.sha256_file(path) == artifact.sha256 else "changed"
+
+
+def show_report(store: Store, record_id: str) -> Report:
+    """One record in full; an artifact that changed or vanished is a finding."""
+    record = get(store, record_id)
+    report = Report("journal_record", Header())
+    states = [(a, artifact_state(a)) for a in record.artifacts]
+    report.findings = [
+        Finding(
+            "ARTIFACT_" + s.upper(),
+            f"{a.path} is not what the record stands on",
+            next_step="restore it, or measure again",
+        )
+        for a, s in states
+        if s != "same"
+    ]
+    if record.epoch_fenced:
+        report.findings.append(
+            Finding("FENCED", "its evidence was made under a superseded claim epoch", next_step="measure again")
+        )
+    if states:
+        report.add(Table("artifacts", ["path", "sha256", "state"], [(a.path, a.sha256, s) for a, s in states]))
+    report.extra = {"record": record.model_dump(mode="json", exclude_defaults=True), "body": record.body}
+    report.text = markdown.write(record) + "".join(f"\n[{f.severity}] {f.code}: {f.message}" for f in report.findings)
+    report.summary = [f"{record.kind}: {record.title}"]
+    report.next_step = f"infer-forge journal related {record.id}"
+    return report

@@ -1,0 +1,117 @@
+"""Records in from a team's old notes (Markdown or JSONL, with a mapping), and out as JSONL."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from infer_forge.base import jsonio
+from infer_forge.base.errors import ForgeError, InputUnusable
+from infer_forge.base.gitstore import Store
+from infer_forge.base.records import Header, Report
+from infer_forge.base.tables import Table
+from infer_forge.journal import markdown
+from infer_forge.journal.model import DIMENSIONS, KINDS, Record
+from infer_forge.journal.store import REF, add
+
+_FIELDS = set(Record.model_fields) - {"id"}
+_MOST_BYTES = 4 << 20
+
+
+def read_mapping(path: Path | None) -> dict[str, Any]:
+    """`{"fields": {theirs: ours}, "dims": {theirs: dimension}, "defaults": {ours: value}}` from a YAML or JSON file.
+
+    Raises:
+        InputUnusable: it is no mapping, or names a field or dimension that records do not have.
+    """
+    if path is None:
+        return {"fields": {}, "dims": {}, "defaults": {}}
+    import yaml
+
+    try:
+        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as exc:
+        raise InputUnusable(f"cannot be read ({exc})", where=str(path)) from None
+    known = ("fields", "dims", "defaults")
+    given = cast("dict[str, dict[str, Any] | None]", data) if isinstance(data, dict) else {"": None}
+    if set(given) - set(known):
+        raise InputUnusable("must be a mapping with fields, dims and defaults", where=str(path))
+    mapping: dict[str, dict[str, Any]] = {k: dict(given.get(k) or {}) for k in known}
+    unknown = ({*mapping["fields"].values()} | {*mapping["defaults"]}) - _FIELDS - {"dims"}
+    unknown |= {*mapping["dims"].values()} - set(DIMENSIONS)
+    if unknown:
+        raise InputUnusable(f"records have no {', '.join(sorted(map(str, unknown)))}", where=str(path))
+    return mapping
+
+
+def _sources(folder: Path) -> Iterator[tuple[str, dict[str, Any], str, float]]:
+    """(place, their fields, body, mtime) of every Markdown file and JSONL line below a folder (or in one file)."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else [folder]
+    for file in files:
+        if file.suffix.lower() in (".md", ".markdown") and file.stat().st_size <= _MOST_BYTES:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            head, body = markdown.split(text, str(file)) if text.startswith("---") else ({}, text)
+            yield str(file), head, body, file.stat().st_mtime
+        elif file.suffix.lower() in (".jsonl", ".ndjson"):
+            with open(file, encoding="utf-8", errors="replace") as lines:
+                for number, line in enumerate(lines, 1):
+                    if line.strip():
+                        fields: Any = jsonio.loads(line, where=f"{file}:{number}")
+                        row = (
+                            cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"body": json.dumps(fields)}
+                        )
+                        yield f"{file}:{number}", row, str(row.pop("body", row.pop("text", ""))), file.stat().st_mtime
+
+
+def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any]) -> Record:
+    fields: dict[str, Any] = dict(mapping["defaults"])
+    dims: dict[str, Any] = dict(fields.pop("dims", {}))
+    extra: dict[str, Any] = {}
+    for key, value in theirs.items():
+        if key in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
+            dims[mapping["dims"].get(key, key)] = value
+        elif key in mapping["fields"] or key in _FIELDS:
+            fields[mapping["fields"].get(key, key)] = value
+        else:
+            extra[str(key)] = (
+                jsonio.loads(jsonio.dumps(value)) if not isinstance(value, (datetime.date,)) else value.isoformat()
+            )
+    first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), Path(place).stem)
+    fields.setdefault("title", first[:300] if len(first) >= 3 else Path(place).stem)
+    fields.setdefault("kind", "note")
+    fields.setdefault("created", datetime.datetime.fromtimestamp(mtime, datetime.timezone.utc))
+    fields.setdefault("source", place)
+    return markdown.make({**fields, "dims": dims, "extra": extra, "body": body}, place)
+
+
+def import_notes(store: Store, folder: Path, mapping: dict[str, Any], *, dry_run: bool = False) -> Report:
+    """Bring notes in; what cannot be read is told with its place, the rest goes in. Repeating it adds nothing twice."""
+    good: list[Record] = []
+    faults: list[tuple[str, str]] = []
+    for place, theirs, body, mtime in _sources(folder):
+        try:
+            good.append(_record(place, theirs, body, mtime, mapping))
+        except ForgeError as exc:
+            faults.append((place, exc.what))
+    if not good and not faults:
+        raise InputUnusable("holds no Markdown and no JSONL", where=str(folder), next_step="name a folder of notes")
+    ids = [] if dry_run else add(store, good)
+    report = Report("journal_import", Header(more={"dry_run": dry_run}))
+    kinds = {k: sum(r.kind == k for r in good) for k in KINDS}
+    report.add(Table("imported", ["kind", "records"], [(k, n) for k, n in kinds.items() if n]))
+    report.add(Table("refused", ["place", "why"], faults))
+    report.extra = {"ids": ids}
+    verb = "would be imported" if dry_run else "imported"
+    report.summary = [f"{len(good)} records {verb}, {len(faults)} refused"]
+    report.next_step = "infer-forge journal import ... without --dry-run" if dry_run else "infer-forge journal filter"
+    return report
+
+
+def export(store: Store) -> Iterator[bytes]:
+    """Every record as one JSON line (fields and body), oldest folder first; streamed."""
+    for path, content in store.read(REF).items("records/"):
+        record = markdown.read(content.decode("utf-8", "replace"), path)
+        yield jsonio.dumps(record.model_dump(mode="json", exclude_defaults=True) | {"body": record.body}) + b"\n"
