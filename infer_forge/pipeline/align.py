@@ -52,7 +52,7 @@ class Aligner:
         self._w = numbers("alignment")
         self._count = len(self.templates)
         self._width = max((len(t.names) for t in self.templates), default=1)
-        self._length = np.array([len(t.names) for t in self.templates])
+        self._length = np.array([len(t.names) for t in self.templates], np.int64)
         self._columns: dict[int, F64] = {}
         pad = np.arange(self._width)[None, :] >= self._length[:, None]
         self._pad = np.where(pad, _NO, 0.0)

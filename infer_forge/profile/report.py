@@ -60,6 +60,12 @@ def triage(paths: Sequence[str | Path], options: Options | None = None) -> Repor
         GateRefused: the backend gate finds that the profile is not of what the benchmark ran.
         UsageFault: a rank or stage is asked for that does not occur.
     """
+    from infer_forge.trace.kernel_sum import is_kernel_sum
+
+    if len(paths) == 1 and Path(paths[0]).is_file() and is_kernel_sum(Path(paths[0])):
+        from infer_forge.profile.kernel_sum import summary_report
+
+        return page_of(summary_report(Path(paths[0]), options or Options()), options or Options())
     return page_of(analyse(paths, options or Options()).report, options or Options())
 
 

@@ -9,14 +9,16 @@ from infer_forge.base.errors import InputUnusable
 
 _NEXT = "give a trace that torch.profiler wrote (export_chrome_trace, or the engine's profile endpoint)"
 
+SQLITE = b"SQLite format 3\x00"
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (
-        b"SQLite format 3\x00",
-        "an SQLite database, maybe an Nsight Systems export",
-        "read it with --nsys, or give a torch trace",
+        SQLITE,
+        "an SQLite database, maybe a damaged Nsight Systems export",
+        "export it again with nsys export --type sqlite",
     ),
     (b"NVR\x00", "an Nsight Compute report", "use `infer-forge ncu digest`"),
     (b"QDSTRM", "an Nsight Systems recording", "export it with `nsys export --type sqlite`"),
+    (b"NVIDIA Tegra Pro", "an Nsight Systems recording", "export it with `nsys export --type sqlite`"),
     (b"NSYS", "an Nsight Systems recording", "export it with `nsys export --type sqlite`"),
     (b"\x7fELF", "an ELF file, maybe a core dump", "use `infer-forge crash triage` for dumps"),
     (b"PK\x03\x04", "a zip archive", "unpack it first"),

@@ -13,12 +13,12 @@ from infer_forge.base.errors import InputUnusable
 from infer_forge.trace import cache as caching
 from infer_forge.trace import workers
 from infer_forge.trace.columns import Frames, Ops
-from infer_forge.trace.foreign import seems
+from infer_forge.trace.foreign import SQLITE, seems
 from infer_forge.trace.model import EventLayer, SkippedFile, Trace, TraceSet
 from infer_forge.trace.read import load
 from infer_forge.trace.source import ByteSource
 
-_SUFFIXES = (".json", ".json.gz", ".json.zst", ".trace", ".trace.gz", ".gz", ".zst")
+_SUFFIXES = (".json", ".json.gz", ".json.zst", ".trace", ".trace.gz", ".gz", ".zst", ".sqlite")
 _POOL_BYTES = 2 << 20
 """Files that together are smaller are read one after another: a worker takes longer to start."""
 _SNIFF = 1 << 20
@@ -90,6 +90,8 @@ def _foreign(path: Path) -> str | None:
         head = b""
         for block in source:
             head += block
+            if head.startswith(SQLITE):
+                return None  # an Nsight Systems export, or refused with its reason when read
             if b'"traceEvents"' in head or (head.lstrip()[:1] == b"[" and b'"ph"' in head):
                 return None
             if len(head) >= _SNIFF or head.lstrip()[:1] not in (b"{", b"[", b""):

@@ -51,6 +51,9 @@ def parse(path: Path) -> Trace:
     Raises:
         InputUnusable: as `load`.
     """
+    other = _nsight(path)
+    if other is not None:
+        return other
     # Imported here: a trace that comes from the cache needs neither decoder nor gunzip.
     from infer_forge.trace import half
     from infer_forge.trace.build import Builder
@@ -116,6 +119,29 @@ def gather(path: Path, coverage: Coverage, parity: int | None = None) -> tuple[G
         array.decoder.exact = True  # few events are left: their digits cost nothing
         gathered.add(*array.finish(), sure=True)
     return gathered, array.keys
+
+
+def _nsight(path: Path) -> Trace | None:
+    """The trace of an Nsight Systems export; None for every other file.
+
+    Raises:
+        InputUnusable: an export without device work, or a recording that must be exported first.
+    """
+    from infer_forge.trace import nsys
+    from infer_forge.trace.hints import path_hints, with_path_rank
+
+    try:
+        with open(path, "rb") as file:
+            head = file.read(16)
+    except OSError:
+        return None  # the reader of torch traces says it
+    nsys.refuse_recording(path, head)
+    if not nsys.is_export(head):
+        return None
+    trace = nsys.parse_export(path)
+    trace.hints = path_hints(path)
+    with_path_rank(trace)
+    return trace
 
 
 def require_device_work(trace: Trace) -> None:
