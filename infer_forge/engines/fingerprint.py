@@ -64,7 +64,7 @@ class Fingerprint:
 
 def _files(root: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for folder, folders, names in os.walk(root, followlinks=True):
+    for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
         for name in names:
             path = Path(folder) / name

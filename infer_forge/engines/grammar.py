@@ -101,6 +101,7 @@ class Log:
         states: neutral name -> (expression, value) for facts that a whole line states.
         fallbacks: expressions of lines that tell of another path than the wanted one.
         failures: kind (`oom`, `port_in_use`, `crash`, `missing_part`, `bad_config`) -> expressions.
+        periodic: words of lines that come all the time and state none of these: they are passed over.
         ready: expressions of the line that says it serves.
         arguments: expression whose group `value` holds the printed server arguments, and how they are printed
             (`repr`: `key=value, ..`; `dict`: a Python literal).
@@ -114,6 +115,7 @@ class Log:
     fallbacks: tuple[str, ...] = ()
     failures: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     ready: tuple[str, ...] = ()
+    periodic: tuple[str, ...] = ('"POST /', '"GET /')
     arguments: tuple[str, str] | None = None
 
 

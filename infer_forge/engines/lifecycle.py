@@ -28,6 +28,9 @@ STARTING, HEALTHY, STOPPED, GONE = "starting", "healthy", "stopped", "gone"
 FAILURES = ("oom", "port_in_use", "missing_part", "bad_config", "crash", "timeout", "wrong_model", "failed")
 """Ways in which a start fails; `row_status` maps them to the statuses of a benchmark row."""
 
+_FACTS_BYTES = 4 << 20
+"""How much of a log's start and end is read for facts: a server states them when it starts."""
+
 _PRIORITY = ("oom", "port_in_use", "missing_part", "crash", "bad_config")
 
 
@@ -86,9 +89,12 @@ def load(path: str | Path) -> Engine:
     raw = jsonio.read_json(place)
     try:
         known = {k: v for k, v in cast("dict[str, Any]", raw).items() if k in Engine.__dataclass_fields__}
-        return Engine(**known)
+        engine = Engine(**known)
     except (TypeError, AttributeError):
         raise InputUnusable("is no record of an engine", where=str(place)) from None
+    if engine.process:
+        runner.Process.of(engine.process)
+    return engine
 
 
 def _url(place: runner.Place, shape: Shape) -> str:
@@ -306,7 +312,10 @@ def logs(engine: Engine, size_bytes: int = 65536) -> str:
 
 def facts(engine: Engine) -> server_facts.ServerFacts:
     """What its log says of it, and its arguments route where it has one."""
-    found = server_facts.facts_of_log(logs(engine, 8 << 20), engine.framework, where=engine.log)
+    where = runner.place(engine.place)
+    head, tail = where.read_head(engine.log, _FACTS_BYTES), where.read_tail(engine.log, _FACTS_BYTES)
+    text = head if len(head) < _FACTS_BYTES else f"{head}\n{tail}"
+    found = server_facts.facts_of_log(text, engine.framework, where=engine.log)
     route = frameworks.GRAMMARS[engine.framework].facts_route
     raw: Any = http.call(f"{engine.url}{route}").json() if route else None
     if isinstance(raw, dict):

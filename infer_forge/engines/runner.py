@@ -79,11 +79,15 @@ class Process:
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> Process:
-        """From its JSON form. Raises `InputUnusable` for anything else."""
-        try:
-            return cls(**{k: data[k] for k in cls.__dataclass_fields__})
-        except (KeyError, TypeError):
-            raise InputUnusable("is no record of a process") from None
+        """From its JSON form. Raises `InputUnusable` for anything else: a record is what may be signalled."""
+        texts = (data.get("place"), data.get("host"))
+        optional = (data.get("boot_id"), data.get("container_id"))
+        numbers = (data.get("pid"), data.get("start_ticks"), data.get("pgid"))
+        sound = all(isinstance(t, str) for t in texts) and all(t is None or isinstance(t, str) for t in optional)
+        sound = sound and all(type(n) is int and n > 0 for n in numbers)
+        if not sound or data["pgid"] != data["pid"] or data["pid"] < 2:
+            raise InputUnusable("is no record of a process that was started here")
+        return cls(**{k: data.get(k) for k in cls.__dataclass_fields__})  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True)
@@ -256,6 +260,14 @@ class Place:
         """(boot id, every process that the place shows), in one look."""
         boot, _, rest = self.shell(_LIST).out.partition("\n")
         return boot.strip(), [s for s in map(parse_stat, rest.splitlines()) if s is not None]
+
+    def read_head(self, path: str, size_bytes: int = 65536) -> str:
+        """The start of a file there; empty when it is not there."""
+        if self.is_local:
+            with contextlib.suppress(OSError), open(path, "rb") as file:
+                return file.read(size_bytes).decode("utf-8", "replace")
+            return ""
+        return self.run(["head", "-c", str(size_bytes), path]).out
 
     def read_tail(self, path: str, size_bytes: int = 65536) -> str:
         """The end of a file there; empty when it is not there."""

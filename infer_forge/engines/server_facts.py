@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,7 +32,8 @@ GATED = (
 )
 """Facts whose change makes a profile and a benchmark speak of different things (C23, C24)."""
 
-_MAX_LOG_BYTES = 256 << 20
+_MAX_LOG_BYTES = 32 << 20
+_MAX_LINE = 1 << 16
 _PAIR = re.compile(
     r"(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|None|True|False|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[,)\s]|$)"
 )
@@ -125,11 +127,25 @@ def framework_of_log(text: str, *, where: str = "log") -> str:
 def read_log(path: str | Path, framework: str | None = None) -> ServerFacts:
     """Read a server log. Raises `InputUnusable` when it cannot be read or is of no known framework."""
     try:
-        with open(path, "rb") as file:
-            text = file.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
+        text = _both_ends(Path(path))
     except OSError as fault:
         raise InputUnusable(fault.strerror or str(fault), where=str(path)) from None
     return facts_of_log(text, framework, where=str(path))
+
+
+def _both_ends(path: Path) -> str:
+    """A log's text; of a very large one its start and its end, with as many empty lines between as were left out."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(_MAX_LOG_BYTES)
+        left_out = 0
+        tail = b""
+        if size > 2 * _MAX_LOG_BYTES:
+            while file.tell() < size - _MAX_LOG_BYTES and (block := file.read(1 << 20)):
+                left_out += block.count(b"\n")
+        if size > _MAX_LOG_BYTES:
+            tail = file.read()
+    return (head + b"\n" * left_out + tail).decode("utf-8", "replace")
 
 
 def facts_of_log(text: str, framework: str | None = None, *, where: str = "log") -> ServerFacts:
@@ -147,7 +163,10 @@ def facts_of_log(text: str, framework: str | None = None, *, where: str = "log")
     words = [*log.facts.values(), *(p for _, p, _ in states), *log.fallbacks, *failed, *log.ready, *DIFFUSERS_FALLBACK]
     any_word = re.compile("|".join(re.sub(r"\?P<\w+>", "", w if isinstance(w, str) else w.pattern) for w in words))
     printed = re.compile(log.arguments[0]) if log.arguments else None
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, whole in enumerate(text.splitlines(), 1):
+        if any(word in whole for word in log.periodic):
+            continue
+        line = whole[:_MAX_LINE]
         shown = line.strip()[:400]
         if printed and log.arguments and (match := printed.search(line)):
             _take_printed(found, grammar, match.group("value"), log.arguments[1], shown, number)
@@ -187,18 +206,25 @@ def _state(found: ServerFacts, name: str, value: Any, line: str, number: int) ->
 def _take_printed(found: ServerFacts, grammar: Grammar, text: str, form: str, line: str, number: int) -> None:
     raw: dict[str, Any] = {}
     if form == "dict":
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            value = None
+        value = _literal(text)
         if isinstance(value, dict):
             raw = {str(k): v for k, v in cast("dict[Any, Any]", value).items()}
     else:
         for key, word in _PAIR.findall(text):
-            raw[key] = ast.literal_eval(word)
+            raw[key] = _literal(word)
     for name, value in _neutral(grammar, raw).items():
         if name not in found.facts:
             found.facts[name] = Fact(name, value, f"{line[:80]}.. {name}={value!r}", number)
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal; None for anything else (a damaged line states nothing)."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a stray backslash in a path is no concern of ours
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
 
 
 def _neutral(grammar: Grammar, raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -239,6 +239,7 @@ GRAMMAR = Grammar(
             "missing_part": (r"ModuleNotFoundError", r"ImportError:", r"No module named"),
             "bad_config": (r"ValueError:", r"AssertionError", r"error: unrecognized arguments"),
         },
+        periodic=("Decode batch", "Prefill batch", '"POST /', '"GET /'),
         ready=(r"The server is fired up and ready to roll",),
         arguments=(r"server_args=ServerArgs\((?P<value>.*)\)", "repr"),
     ),

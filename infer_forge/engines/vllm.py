@@ -186,6 +186,7 @@ GRAMMAR = Grammar(
             "missing_part": (r"ModuleNotFoundError", r"ImportError:", r"No module named"),
             "bad_config": (r"ValidationError", r"ValueError:", r"error: unrecognized arguments"),
         },
+        periodic=("Avg prompt throughput", '"POST /', '"GET /'),
         ready=(r"Application startup complete",),
         arguments=(r"non-default args: (?P<value>\{.*\})", "dict"),
     ),
