@@ -27,27 +27,12 @@ _DIMS = (
     "kind",
     "task",
 )
-    "model",
-    "gpu",
-    "framework",
-    "task-type",
-    "precision",
-    "topology",
-    "scenario",
-    "metric",
-    "verdict",
-    "kernel-family",
-    "kind",
-    "task",
-)
 
 
 def filter_options(function: Any) -> Any:
     """Add one option a dimension, each may be repeated (alternatives), and `--since`."""
     for dim in reversed(_DIMS):
-        function = click.option(
-            f"--{dim}", multiple=True, help=f"Only records with this {dim}; repeatable."
-        )(function)
+        function = click.option(f"--{dim}", multiple=True, help=f"Only records with this {dim}; repeatable.")(function)
     return click.option("--since", help="Only records from this date on (YYYY-MM-DD).")(function)
 
 
@@ -196,9 +181,7 @@ def related(record_id: str, limit: int) -> Report:
 
 @command.command("surface")
 @click.argument("query", nargs=-1)
-@click.option(
-    "--tool", "tools", multiple=True, metavar="NAME=VERSION", help="A tool in use; repeatable."
-)
+@click.option("--tool", "tools", multiple=True, metavar="NAME=VERSION", help="A tool in use; repeatable.")
 @click.option(
     "--idea",
     "ideas",
