@@ -259,7 +259,11 @@ def docker(cmd: Cmd, walk: Any) -> None:
         values = dict(found)
         host_pids = values.get("--pid", Word("")).text == "host"
         name = values.get("--name", Word("\0new")).text
-        place = Place(cmd.place.node, name or "\0new", mounts_of(found) if verbs[0] != "compose" else None, host_pids)
+        borrowed = values.get("--volumes-from")
+        if borrowed is not None or verbs[0] == "compose":
+            place = Place(cmd.place.node, borrowed.text.split(":")[0] if borrowed else name, None, host_pids)
+        else:
+            place = Place(cmd.place.node, name or "\0new", mounts_of(found), host_pids)
         entry = values.get("--entrypoint")
         if entry and entry.text:
             rest = [entry, *rest]

@@ -73,6 +73,8 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
         secrets_argv(cmd, bench)
         for name in TABLE.get(cmd.name) or TABLE.get(_unversioned(cmd.name)) or ():
             function(name)(cmd, bench)
+        if cmd.place.node:
+            function("gate.unclaimed")(cmd, bench)
         if production:
             function("gate.production")(cmd, bench)
         if custom:

@@ -23,6 +23,9 @@ _DELETERS = re.compile(
     r"\s*\(?\s*(?:\[\s*)?(?:(?P<q>['\"])(?P<path>.*?)(?P=q)|(?P<name>[$@\w][^,)]*))",
     re.DOTALL,
 )
+_ENVIRONMENT = re.compile(
+    r"\bprocess\.env\b(?!\s*[.\[])|\bENV\.(?:to_h|each|inspect|map)|(?:puts|p|print)\s+ENV\b|%ENV\b|getenv\(\s*\)"
+)
 _KILLERS = re.compile(r"\bkill\w*\s*\(?\s*(?P<args>[^;)]*)")
 _RUNNERS = re.compile(
     r"\b(?:system|exec|execSync|execFileSync|execFile|spawn|spawnSync|popen|shell_exec|passthru|proc_open|os\.execute|io\.popen|IO\.popen|qx|%x|run|Command)"
@@ -71,6 +74,21 @@ def script(cmd: Cmd, walk: Any) -> None:
             walk.emit(cmd.inner([Word("sed"), Word("-i"), Word("s/a/b/"), word], "perl -i"))
 
 
+def generic(cmd: Cmd, walk: Any) -> None:
+    """Other interpreters and shells of databases: strings that reach a way out, and lines that begin with an escape."""
+    texts = [w.text for w in cmd.argv[1:] if len(w.text) > 3]
+    if cmd.stdin is not None:
+        found = text_of(cmd.stdin, walk)
+        if found is None:
+            walk.shell.problem(f"code is piped into {cmd.name} that cannot be seen before it runs", cmd.span)
+        else:
+            texts.append(found)
+    for text in texts:
+        for match in re.finditer(r"(?:^|[;\n])\s*(?:\\?!|\\!|system\s|exec\s|syscmd\(|esyscmd\()\s*([^\n;)]+)", text):
+            walk.nested(match.group(1).strip("`'\" "), cmd, f"{cmd.name} !", stdin=None)
+        scan(Word(text), cmd, walk)
+
+
 def _from_stdin(cmd: Cmd, walk: Any) -> None:
     code = text_of(cmd.stdin, walk)
     if code is None and cmd.stdin is not None:
@@ -88,6 +106,8 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         walk.shell.problem(f"what {cmd.name} runs cannot be known before it runs", cmd.span)
         return
     flat = _folded(code)
+    if _ENVIRONMENT.search(flat):
+        walk.emit(cmd.inner([Word("printenv")], f"{cmd.name}: environment", env={}, stdin=None))
     if not _WAYS_OUT.search(flat):
         return
     followed = False
@@ -158,7 +178,7 @@ def awk(cmd: Cmd, walk: Any) -> None:
         if text in ("-F", "-v", "--assign", "--field-separator"):
             i += 2
         elif text in ("-f", "--file") and i + 1 < len(argv):
-            found = read_file(argv[i + 1], cmd.cwds)
+            found = read_file(argv[i + 1], cmd.cwds, walk.shell.notes)
             programs += [found] if found else []
             i += 2
         elif text.startswith("-") and text != "--":
@@ -168,6 +188,8 @@ def awk(cmd: Cmd, walk: Any) -> None:
                 programs.append(argv[i].text)
             break
     for program in programs:
+        if re.search(r"\bin\s+ENVIRON\b", program):
+            walk.emit(cmd.inner([Word("printenv")], "awk ENVIRON", env={}, stdin=None))
         for match in re.finditer(r"system\s*\(\s*((?:\"(?:[^\"\\]|\\.)*\"|[^)])*)\)", program):
             _awk_text(match.group(1), cmd, walk)
         for match in re.finditer(
@@ -380,7 +402,7 @@ def make(cmd: Cmd, walk: Any) -> None:
             )
         ]
     )
-    content = next((c for c in (read_file(n, cwds) for n in names) if c is not None), None)
+    content = next((c for c in (read_file(n, cwds, walk.shell.notes) for n in names) if c is not None), None)
     if content is None or cmd.place.node or cmd.place.container:
         walk.shell.problem(
             f"the recipe of {cmd.name} {' '.join(targets)} cannot be read here, so what it does is not known".replace(
@@ -484,7 +506,7 @@ def npm(cmd: Cmd, walk: Any) -> None:
             walk.emit(cmd.inner(rest, f"{cmd.name} {verb}"))
         return
     name = texts[1] if verb in ("run", "run-script") and len(texts) > 1 else verb
-    content = read_file(Word("package.json"), cmd.cwds)
+    content = read_file(Word("package.json"), cmd.cwds, walk.shell.notes)
     if content is None or verb in ("install", "ci", "add", "i"):
         return
     try:

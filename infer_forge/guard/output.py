@@ -38,16 +38,22 @@ def text_of(source: Source | None, walk: Any) -> str | None:
     if source.text is not None and not source.cmds:
         return source.text
     if source.files:
-        texts = [read_file(w, walk.scope.cwds) for w in source.files]
+        texts = [read_file(w, walk.scope.cwds, walk.shell.notes) for w in source.files]
         return "\n".join(t for t in texts if t is not None) if all(t is not None for t in texts) else None
     word = output_of(source.cmds, walk)
     return word.text if word is not None and not word.fresh else None
 
 
-def read_file(word: Word, cwds: tuple[str | None, ...]) -> str | None:
-    """Content of a short readable file that a command names; None when it is unknown, long, binary or not there."""
+def read_file(word: Word, cwds: tuple[str | None, ...], notes: dict[str, Any] | None = None) -> str | None:
+    """Content of a short readable file that a command names; None when it is unknown, long, binary or not there.
+
+    `notes` are the shell's: what the same text writes into the file counts, not what lies on the disk now.
+    """
     if word.dyn or word.glob or word.fresh or not word.text:
         return None
+    written: dict[str, str | None] = (notes or {}).get("written", {})
+    if os.path.normpath(word.text) in written:
+        return written[os.path.normpath(word.text)]
     for cwd in cwds:
         path = word.text if word.text.startswith("/") else os.path.join(cwd, word.text) if cwd else None
         if path is None:
@@ -130,7 +136,7 @@ def _cat(cmd: Cmd, walk: Any) -> Word | None:
     if not files:
         text = text_of(cmd.stdin, walk)
         return Word(text) if text is not None else None
-    texts = [read_file(w, cmd.cwds) if w.text != "-" else text_of(cmd.stdin, walk) for w in files]
+    texts = [read_file(w, cmd.cwds, walk.shell.notes) if w.text != "-" else text_of(cmd.stdin, walk) for w in files]
     return Word("\n".join(t for t in texts if t is not None)) if all(t is not None for t in texts) else None
 
 

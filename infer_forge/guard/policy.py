@@ -144,6 +144,7 @@ def _base() -> dict[str, Any]:
     for name in ("governed_paths", "protected_branches", "protected_paths", "push_allowed", "custom", "production"):
         policy[name] = []
     policy["decisions"] = {}
+    policy["reading"] = list(_READING)
     policy["require_claims"] = False
     return policy
 
@@ -292,46 +293,14 @@ def _profile(entry: Any, path: str) -> dict[str, Any]:
     return made
 
 
-_READING = [
-    "ls",
-    "cat",
-    "head",
-    "tail",
-    "less",
-    "grep",
-    "rg",
-    "wc",
-    "df",
-    "du",
-    "free",
-    "uptime",
-    "date",
-    "hostname",
-    "whoami",
-    "id",
-    "pwd",
-    "echo",
-    "printf",
-    "true",
-    "nvidia-smi",
-    "amd-smi",
-    "ps",
-    "top",
-    "lsof",
-    "ss",
-    "netstat",
-    "journalctl",
-    "dmesg",
-    "stat",
-    "file",
-    "which",
-    "uname",
-    "nproc",
-    "lscpu",
-    "sort",
-    "uniq",
-    "cut",
-    "tr",
+_READING_PROGRAMS = (
+    "ls cat head tail less grep rg wc df du free uptime date hostname whoami id pwd echo printf true "
+    "nvidia-smi amd-smi ps top lsof ss netstat journalctl dmesg stat file which uname nproc lscpu sort "
+    "uniq cut tr squeue sinfo sacct find env tree md5sum sha256sum jq awk sed lspci lsmod ifconfig rocm- "
+    "smi gpustat nvtop kill "
+)
+_READING = (
+    *_READING_PROGRAMS.split(),
     "kubectl get",
     "kubectl describe",
     "kubectl logs",
@@ -343,7 +312,19 @@ _READING = [
     "helm status",
     "helm get",
     "systemctl status",
-]
+    "docker images",
+    "docker inspect",
+    "docker info",
+    "docker version",
+    "docker top",
+    "git status",
+    "git log",
+    "git diff",
+    "git show",
+    "git branch",
+    "ip addr",
+    "python --version",
+)
 
 
 def _check_examples(policy: dict[str, Any]) -> None:

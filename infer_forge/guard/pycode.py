@@ -125,7 +125,9 @@ def _file(cmd: Cmd, walk: Any, word: Word) -> None:
         else:
             walk.shell.problem(f"code is piped into {cmd.name} that cannot be seen before it runs", cmd.span)
         return
-    code = read_file(word, cmd.cwds) if cmd.place.container is None and cmd.place.node is None else None
+    code = (
+        read_file(word, cmd.cwds, walk.shell.notes) if cmd.place.container is None and cmd.place.node is None else None
+    )
     if code is not None and word.text.endswith(".py"):
         run(code, cmd, walk, in_file=True)
     else:

@@ -108,7 +108,7 @@ def items(cmd: Cmd, walk: Any) -> list[Word]:
     texts = cmd.words()
     for i, text in enumerate(texts[:-1]):
         if text in ("-a", "--arg-file"):
-            content = read_file(cmd.argv[i + 1], cmd.cwds)
+            content = read_file(cmd.argv[i + 1], cmd.cwds, walk.shell.notes)
             return [Word(w) for w in content.split()] if content is not None else [Word("", dyn=True, quoted=True)]
     text = text_of(cmd.stdin, walk)
     if text is not None:

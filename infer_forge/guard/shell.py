@@ -27,6 +27,8 @@ MAX_ALTERNATIVES = 8
 MAX_BYTES = 64 * 1024
 """Longer texts are parsed as far as `MAX_PARSED` and answered with ask at least."""
 MAX_PARSED = 256 * 1024
+MAX_QUOTES = 4000
+"""A long text with more quotes is not parsed: one word of many pieces costs the parser more than the hook has."""
 
 
 class Problem:
@@ -113,7 +115,8 @@ class Shell:
             return []
         if len(text) > MAX_BYTES:
             self.problem("the command is longer than the guard reads whole", where)
-            if len(text) > MAX_PARSED:
+            if len(text) > MAX_PARSED or sum(map(text.count, "'\"\\")) > MAX_QUOTES:
+                self.problem("the command is too large to follow", where, risk_tokens(text))
                 return []
         joined, cuts = quoting.join_lines(text)
         source = joined.encode("utf-8", "replace")
@@ -135,7 +138,7 @@ class Shell:
 
 def risk_tokens(text: str) -> tuple[str, ...]:
     """The words of a text that could not be parsed, for the rule that denies when a risky one is among them."""
-    cleaned = "".join(" " if c in ";&|(){}<>\n\t,`$\"'=" else c for c in text[:MAX_BYTES].replace("\\", ""))
+    cleaned = "".join(" " if c in ";&|(){}<>\n\t,`$\"'=" else c for c in text[:MAX_PARSED].replace("\\", ""))
     return tuple(dict.fromkeys(cleaned.split()))[:20000]
 
 

@@ -80,6 +80,7 @@ def shell(cmd: Cmd, walk: Any) -> None:
     if has_code:
         if rest:
             scope.pos = [[w] for w in rest[2:]]
+            scope.vars["0"] = [[rest[1] if len(rest) > 1 else Word(cmd.name)]]
             payload(rest[0], cmd, walk, f"{cmd.name} -c", scope=scope)
         return
     if rest and rest[0].text not in ("-", "/dev/stdin"):
@@ -108,7 +109,9 @@ def stdin_code(cmd: Cmd, walk: Any, source: Source, scope: Any, place: Place | N
 
 def script(cmd: Cmd, walk: Any, word: Word, args: list[Word]) -> None:
     """A script on disk: read it when it is readable and short, otherwise ask."""
-    text = read_file(word, cmd.cwds) if cmd.place.container is None and cmd.place.node is None else None
+    text = (
+        read_file(word, cmd.cwds, walk.shell.notes) if cmd.place.container is None and cmd.place.node is None else None
+    )
     if text is None:
         walk.shell.problem(
             f"the script {word.text or '(unknown)'} cannot be read here, so what it does is not known", cmd.span
@@ -125,7 +128,11 @@ def script(cmd: Cmd, walk: Any, word: Word, args: list[Word]) -> None:
 
 def script_itself(cmd: Cmd, walk: Any) -> None:
     """`./cleanup.sh`: a readable shell or Python script is looked into; a program that is no text is left alone."""
-    text = read_file(cmd.argv[0], cmd.cwds) if cmd.place.container is None and cmd.place.node is None else None
+    text = (
+        read_file(cmd.argv[0], cmd.cwds, walk.shell.notes)
+        if cmd.place.container is None and cmd.place.node is None
+        else None
+    )
     name = cmd.name
     if text is None:
         if name.endswith((".sh", ".bash")):
@@ -158,7 +165,7 @@ def source(cmd: Cmd, walk: Any) -> None:
             path = word.text if word.text.startswith("/") else os.path.join(cwd or "/", word.text)
             walk.scope.venvs.append(os.path.normpath(path.rsplit("/bin/", 1)[0]))
         return
-    text = read_file(word, cmd.cwds)
+    text = read_file(word, cmd.cwds, walk.shell.notes)
     if text is None:
         walk.shell.problem(f"the file {word.text or '(unknown)'} is sourced and cannot be read here", cmd.span)
         return

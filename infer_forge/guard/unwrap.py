@@ -27,6 +27,8 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         match = _COMMAND_OPTION.match(word.text) if word.text.startswith("--") else None
         if match and " " in match.group(1) and name not in ("git", "docker", "podman"):
             walk.nested(match.group(1), cmd, f"{name} {word.text.split('=', 1)[0]}")
+    if name in ("cp", "ln", "install", "mv", "curl", "wget", "tee", "dd"):
+        _copied(cmd, walk)
     handler = HANDLERS.get(name)
     if handler is not None:
         _handler(handler)(cmd, walk)
@@ -41,6 +43,8 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         return
     pol = walk.shell.pol
     spec = pol["wrappers"].get(name)
+    if spec is None and (name.startswith("ld-linux") or re.match(r"^ld(?:-\d[\d.]*)?\.so", name)):
+        spec = ["", ["--library-path", "--preload", "--argv0"], 0]
     if spec is not None:
         prefix(cmd, walk, spec)
     elif name in pol["launchers"]:
@@ -51,6 +55,27 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         or cmd.argv[0].text.startswith(("./", "../"))
     ):
         _handler("shells.script_itself")(cmd, walk)
+
+
+def _copied(cmd: Cmd, walk: Any) -> None:
+    """Follow files that a command makes: a copy of `rm` under another name is still `rm`."""
+    plain = [w for w in cmd.argv[1:] if not w.text.startswith("-") or w.dyn]
+    if cmd.name in ("cp", "ln", "install", "mv") and len(plain) == 2:
+        source, target = program_name(plain[0].text), plain[1].text
+        if source in walk.shell.pol["known"] and re.match(r"^/(?:usr/)?(?:local/)?s?bin/", plain[0].text) and target:
+            walk.scope.aliases[target] = walk.scope.aliases[f"./{target}"] = source
+        walk.wrote(plain[1], None)
+    elif cmd.name == "tee":
+        for word in plain:
+            walk.wrote(word, None)
+    elif cmd.name in ("curl", "wget"):
+        for i, word in enumerate(cmd.argv[:-1]):
+            if word.text in ("-o", "-O", "--output", "--output-document"):
+                walk.wrote(cmd.argv[i + 1], None)
+    elif cmd.name == "dd":
+        for word in cmd.argv:
+            if word.text.startswith("of="):
+                walk.wrote(word.cut(3), None)
 
 
 # ---------------------------------------------------------------- prefixes
@@ -211,6 +236,31 @@ HANDLERS: dict[str, str] = {
     "lldb": "othercode.debugger",
     "sqlite3": "othercode.debugger",
     "expect": "othercode.script",
+    "tclsh": "othercode.generic",
+    "wish": "othercode.generic",
+    "gnuplot": "othercode.generic",
+    "octave": "othercode.generic",
+    "psql": "othercode.generic",
+    "mysql": "othercode.generic",
+    "mariadb": "othercode.generic",
+    "dc": "othercode.generic",
+    "m4": "othercode.generic",
+    "guile": "othercode.generic",
+    "racket": "othercode.generic",
+    "sbcl": "othercode.generic",
+    "ghci": "othercode.generic",
+    "scala": "othercode.generic",
+    "groovy": "othercode.generic",
+    "jshell": "othercode.generic",
+    "raku": "othercode.generic",
+    "elixir": "othercode.generic",
+    "erl": "othercode.generic",
+    "R": "othercode.generic",
+    "matlab": "othercode.generic",
+    "osascript": "othercode.generic",
+    "ftp": "othercode.generic",
+    "lftp": "othercode.generic",
+    "bc": "othercode.generic",
     "make": "othercode.make",
     "gmake": "othercode.make",
     "just": "othercode.make",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from itertools import product
 from typing import Any
@@ -170,6 +171,7 @@ class Walk(Expander):
             mark = len(self.shell.cmds)
             made = self.visit(body, stdin, pipe_to)
             if redirects:
+                self._written(redirects, made)
                 top = made or self.shell.cmds[mark:]
                 if top:
                     for cmd in top:
@@ -333,10 +335,26 @@ class Walk(Expander):
         slots += [self.expand(child) for child in extra]
         made: list[Cmd] = []
         span = self.span(node)
+        self._written(redirects)
         for argv in _alternatives(slots):
             cmd = Cmd(argv, env, redirects, stdin, span, self.scope.cwds, self.place, self.depth, self.via, pipe_to)
             made += self.emit(cmd)
         return made
+
+    def _written(self, redirects: list[Redirect], made: list[Cmd] | None = None) -> None:
+        """Remember which files this text writes, with their content where it is plain: a script may be run right after."""
+        from infer_forge.guard.output import output_of
+
+        for redirect in redirects:
+            if redirect.op.startswith(">") or redirect.op == "&>":
+                found = output_of(made, self) if made and redirect.op in (">", ">|") else None
+                self.wrote(redirect.target, found.text if found is not None and not found.fresh else None)
+
+    def wrote(self, word: Word, content: str | None) -> None:
+        """A file that this text writes; None when what is written cannot be known."""
+        if word.text:
+            written: dict[str, str | None] = self.shell.notes.setdefault("written", {})
+            written[os.path.normpath(word.text)] = content
 
     def emit(self, cmd: Cmd) -> list[Cmd]:
         """Record a simple command and open what it runs; aliases and functions first."""

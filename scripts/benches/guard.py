@@ -91,16 +91,26 @@ def checks() -> list[Row]:
     }
     population: list[str] = [*ORDINARY, *FORMS]
     times: list[float] = []
+    used: list[float] = []
     for turn in range(4):
         for command in population:
             context = from_dict(facts)
-            began = time.perf_counter()
+            began, began_cpu = time.perf_counter(), time.process_time()
             check_with(command, context, made)
             if turn:
                 times.append((time.perf_counter() - began) * 1e3)
+                used.append((time.process_time() - began_cpu) * 1e3)
     p50, p99 = _quantile(times, 0.5), _quantile(times, 0.99)
     return [
         Row(f"check in the server, p50 of {len(times)}", "no goal", p50, "ms", "-", None, "for the reader"),
+        Row(
+            "the same, processor time, p99",
+            "at most 1 ms",
+            _quantile(used, 0.99),
+            "ms",
+            "-",
+            _quantile(used, 0.99) <= 1,
+        ),
         Row(f"check in the server, p99 of {len(times)}", "at most 1 ms", p99, "ms", "-", p99 <= 1.0),
     ]
 

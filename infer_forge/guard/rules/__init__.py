@@ -11,7 +11,7 @@ from infer_forge.guard.model import ALLOW, Cmd, Hit, Word
 
 _PROGRAMS: dict[str, str] = {
     "process.kill": "kill tkill",
-    "process.by_name": "pkill killall skill snice slay killall5 xkill",
+    "process.by_name": "pkill killall skill snice slay killall5 xkill kill-port fkill",
     "process.fuser": "fuser",
     "process.multiplexer": "tmux screen",
     "process.cluster": "ray pm2 supervisorctl start-stop-daemon loginctl jupyter",
@@ -40,6 +40,7 @@ _PROGRAMS: dict[str, str] = {
     "files.in_place": "sed perl patch sqlite3 ruby",
     "files.extract": "tar unzip 7z bsdtar cpio",
     "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq",
+    "files.clone": "git",
     "files.cache": "hf huggingface-cli transformers-cli",
     "files.ipc": "ipcrm",
     "files.disk": (
@@ -68,7 +69,7 @@ _PROGRAMS: dict[str, str] = {
         "initramfs grub-install update-grub kmod"
     ),
     "env.machine": (
-        "date timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
+        "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
         "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
         "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser"
     ),
@@ -79,7 +80,7 @@ _PROGRAMS: dict[str, str] = {
         "ps compgen"
     ),
     "secrets.tools": (
-        "docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "
+        "curl docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "
         "gpg ssh-keygen docker-compose"
     ),
     "data.upload": (

@@ -165,6 +165,10 @@ def _run(cmd: Cmd, bench: Any, at: int) -> None:
                 f"{name}=host lets the container reach the host's processes or settings",
                 cmd,
             )
+    for name, value in found:
+        if name in ("-e", "--env") and value.text.startswith("NVIDIA_VISIBLE_DEVICES="):
+            wanted = value.text.split("=", 1)[1]
+            gpu.requested(Word(wanted if wanted == "all" else f"device={wanted}", value.dyn), cmd, bench)
     if values.get("--privileged", Word("false")).text == "true":
         bench.hit(
             ASK, "containers.privileged", "a privileged container reaches every device and setting of the node", cmd

@@ -261,6 +261,9 @@ def machine(cmd: Cmd, bench: Any) -> None:
     if name == "date":
         if not (flag(cmd, "s", "--set") and not any(w.startswith(("-Is", "-I")) for w in words)):
             return
+    elif name == "dmesg":
+        if not flag(cmd, "CcDEn", "--clear", "--read-clear", "--console-off", "--console-level"):
+            return
     elif name == "timedatectl":
         if not plain or plain[0] in ("status", "show", "list-timezones", "timesync-status", "show-timesync"):
             return

@@ -306,6 +306,9 @@ def output(cmd: Cmd, bench: Any) -> None:
                 if guarded(path, bench):
                     bench.hit(DENY, "guard.self", f"{path} belongs to the guard or to a locked record", cmd)
         return
+    folder = option(cmd, "-P", "--directory-prefix") if cmd.name == "wget" else None
+    if folder is not None:
+        _write(folder, cmd, bench, truncating=False)
     names = {
         "curl": ("-o", "--output"),
         "wget": ("-O", "--output-document"),
@@ -315,6 +318,16 @@ def output(cmd: Cmd, bench: Any) -> None:
     target = option(cmd, *names) if names else None
     if target is not None and target.text not in ("-", ""):
         _write(target, cmd, bench, truncating=True)
+
+
+def clone(cmd: Cmd, bench: Any) -> None:
+    """git clone and git worktree add: where they write to."""
+    from infer_forge.guard import gitcmd
+
+    parsed = gitcmd.Git(cmd)
+    words = [w for w in parsed.args if not w.text.startswith("-")]
+    if parsed.verb == "clone" and len(words) > 1 and words[-1].text.startswith(("/", "~")):
+        _write(words[-1], cmd, bench, truncating=False)
 
 
 def cache(cmd: Cmd, bench: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -206,10 +207,14 @@ def _pid_file(source: Cmd, cmd: Cmd, bench: Any) -> None:
             continue
         paths = candidates(word, source, bench, follow=True) if not word.dyn else None
         owned = paths is not None and bool(paths) and all(bench.ctx.owns_path(p) for p in paths)
-        content = read_file(word, source.cwds) if owned else None
+        written: dict[str, Any] = bench.shell.notes.get("written", {})
+        here = os.path.normpath(word.text) in written
+        content = read_file(word, source.cwds, bench.shell.notes) if owned else None
         if content is not None and re.fullmatch(r"[\s\d]+", content):
             for pid in content.split():
                 _report(bench, cmd, bench.ctx.pid(int(pid)), f"process {pid} of {word.text}", pid)
+        elif owned and not here and not any(os.path.lexists(p) for p in paths or []):
+            bench.shell.partial = True  # there is no pid in a file that is not there
         elif owned:
             bench.hit(
                 ASK,
@@ -378,7 +383,10 @@ def attach(cmd: Cmd, bench: Any) -> None:
             bench.hit(DENY, "process.attach", "this changes the priority of processes by user or group", cmd)
             return
         pids = [w for w in plain_targets(cmd, "n", ("--priority",)) if w.text.isdigit() or w.dyn]
-        if option(cmd, "-n", "--priority") is None:
+        given = option(cmd, "-n", "--priority") is not None or re.fullmatch(
+            r"-\d+", words[1].text if len(words) > 1 else ""
+        )
+        if not given:
             pids = pids[1:]
     elif value is not None:
         pids = [

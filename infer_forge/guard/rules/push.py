@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import fnmatchcase
 from typing import Any
@@ -140,7 +141,7 @@ def _urls(remote: str, parsed: gitcmd.Git, bench: Any) -> list[str] | None:
     recorded = bench.ctx.remotes.get(remote)
     if found:
         return found
-    if recorded:
+    if recorded and cwd and (bench.ctx.owns_path(os.path.realpath(cwd)) or cwd == bench.ctx.cwd):
         return [gitcmd.rewritten(recorded, settings)]
     return None
 

@@ -185,6 +185,8 @@ def files(cmd: Cmd, bench: Any) -> None:
 
 def _file(word: Word, cmd: Cmd, bench: Any) -> None:
     path = word.text.split(":", 1)[-1] if cmd.name in ("scp", "rsync") else word.text
+    if word.dyn and "HF_HOME" in word.names:
+        path = f"/.cache/huggingface{path}"
     if path and matches(path, bench.pol["secret_files"]) and not matches(path, bench.pol["secret_files_not"]):
         bench.hit(DENY, "secrets.file", f"{word.text} holds credentials", cmd, targets=(word.text,))
 
@@ -348,7 +350,17 @@ def _kubectl(cmd: Cmd, words: list[str], bench: Any) -> None:
         bench.hit(DENY, "secrets.show", "--raw prints keys and tokens", cmd)
 
 
+def _curl(cmd: Cmd, _words: list[str], bench: Any) -> None:
+    user = option(cmd, "-u", "--user", "--proxy-user")
+    if user is not None and re.search(r":.", user.text):
+        why = "a password in the arguments is seen in ps"
+        bench.hit(
+            DENY, "secrets.argv", why, cmd, safer="curl --netrc, or --config - with the password on standard input"
+        )
+
+
 _TOOLS: dict[str, Any] = {
+    "curl": _curl,
     "docker": _docker,
     "podman": _docker,
     "docker-compose": _docker,

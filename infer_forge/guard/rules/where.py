@@ -166,7 +166,7 @@ def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) ->
     base = fixed_part(path) if word.glob else path
     if guarded(path, bench, tree=recursive or (word.glob and not any(c in path for c in "*?["))):
         return DENY, "guard.self", f"{path} holds what belongs to the guard, or a locked record"
-    if ctx.owns_path(base) and ".." not in base.split("/"):
+    if ctx.owns_path(base) and not (word.glob and ".." in word.text):
         if word.dyn:
             return ASK, "files.delete", f"a part of {word.text} is unknown"
         if recursive and os.path.basename(base) == ".git":
