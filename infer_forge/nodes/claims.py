@@ -305,7 +305,7 @@ def check_epoch(registry: Registry, claim_id: str, epoch: int) -> Literal["curre
 
     Reads what is known here; call `registry.store.refresh(CLAIMS)` before when it must be the hub's word.
     """
-    for record in registry.nodes():
+    for record in registry.nodes([]):
         held = record.find(claim_id)
         if held is not None:
             return "current" if held.epoch == epoch else "fenced"

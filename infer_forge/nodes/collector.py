@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from infer_forge.base.errors import ForgeError, GateRefused, UsageFault
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Changes, Snapshot
 from infer_forge.base.jsonio import write_atomic
 from infer_forge.base.ownership import node_name
@@ -69,6 +69,8 @@ class Collector:
                 next_step=f"use --interval {policy.cadence_s:.0f}",
             )
         self.source, self.all_visible = source, all_visible
+        if registry.store.remote:  # a hub that hangs must not make a gap: four exchanges fit in one interval
+            registry.store.remote.timeout_s = min(registry.store.remote.timeout_s, max(1.0, self.interval_s / 4))
         self.folder = paths().state / "nodes" / self.id
         self.key = private_key(self.folder / "collector.key")
         registry.register_collector(self.id, self.node, public_key(self.key), trusted=trusted)
@@ -132,8 +134,13 @@ class Collector:
         return Changes(put={**files, "head.json": head})
 
     def _live_files(self) -> dict[str, bytes]:
-        items = self.registry.store.read(self._live).items()
-        return {path: data for path, data in items if path != "head.json"}
+        """Live samples that can be read; a damaged one is left out here and shows as a gap in every evaluation."""
+        found: dict[str, bytes] = {}
+        for path, data in self.registry.store.read(self._live).items():
+            with contextlib.suppress(InputUnusable):
+                if path != "head.json" and unpack(data, path):
+                    found[path] = data
+        return found
 
     def _restore(self) -> Chain:
         """The newest of what the state file, the live ref and the sealed segments know, so that no seq is used twice."""

@@ -15,7 +15,7 @@ from infer_forge.base.machine.looking import snapshot
 from infer_forge.base.machine.model import MachineState, RuntimeState
 from infer_forge.base.machine.processes import device_holders, runtime_state, sees_all_processes
 from infer_forge.base.ownership import node_name
-from infer_forge.nodes.model import Claim, ClaimSeen, Envelope, Observation, short_id, uuid7
+from infer_forge.nodes.model import Claim, ClaimSeen, Observation, short_id, uuid7
 from infer_forge.nodes.registry import CLAIMS, NOTES, Registry, author, holder
 
 
@@ -47,10 +47,10 @@ def look(
     try:
         registry.store.refresh(CLAIMS)
         held: Sequence[Claim] | None = registry.node(node).claims
-    except ForgeError:  # the hub is away: which claims hold is not known
+    except ForgeError:  # the hub is away, or the record is damaged: which claims hold is not known
         held = None
     machine = snapshot(source, all_visible=visible, xid_since_s=xid_since_s)
-    known = held if held is not None else registry.node(node).claims
+    known = held if held is not None else _last_known(registry, node)
     holders = device_holders(all_visible=all_visible)
     named = [
         runtime_state(r.kind, r.id, r.start_ticks, claim_id=c.claim_id, all_visible=visible)
@@ -66,16 +66,27 @@ def look(
     )
 
 
+def _last_known(registry: Registry, node: str) -> Sequence[Claim]:
+    """Claims as they were when the hub answered last: whose runtimes to look at, no word on which hold."""
+    try:
+        return registry.node(node).claims
+    except ForgeError:
+        return ()
+
+
 def pack(obs: Observation, private: bytes | None) -> tuple[bytes, str, str | None]:
-    """An observation as stored (one line), its hash and its signature."""
+    """An observation as stored (one line), its hash, and the signature of that.
+
+    Hash and signature are not stored with it: the next sample names the hash, and `head.json` signs the newest one, which
+    vouches for the whole chain before it. So nothing in a segment can be changed, and no byte says what another says.
+    """
     import hashlib
 
     from infer_forge.nodes.keys import sign
 
     raw = msgspec.json.encode(obs)
     sha = hashlib.sha256(raw).hexdigest()
-    sig = sign(private, sha) if private else None
-    return msgspec.json.encode(Envelope(sha=sha, sig=sig, obs=msgspec.Raw(raw))), sha, sig
+    return raw, sha, sign(private, sha) if private else None
 
 
 def observation(

@@ -199,6 +199,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quorum: int
     retention_months: int
     verify_after_release: bool
+    application_xids: list[int]
     idle: IdlePolicy
 
     @property
@@ -284,14 +285,6 @@ class Observation(msgspec.Struct, kw_only=True):
     vouched: bool = False
     errors: list[str]
     note: str | None = None
-
-
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """An observation as it is stored: its exact bytes, their sha256, the collector's signature of that (hex)."""
-
-    sha: str
-    sig: str | None
-    obs: msgspec.Raw
 
 
 def decode(kind: type[T], data: bytes | str, where: str) -> T:

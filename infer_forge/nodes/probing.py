@@ -103,8 +103,9 @@ def faults_of(gpu: GpuState, policy: Policy) -> list[str]:
     limit = idle.power_limit_w(gpu)
     if gpu.power_w is not None and limit is not None and gpu.power_w > limit:
         faults.append(f"{label} draws {gpu.power_w:.0f} W (idle is up to {limit:.0f} W)")
-    if gpu.xid:
-        faults.append(f"{label}: Xid {', '.join(map(str, sorted(set(gpu.xid))))} in the kernel log")
+    xids = sorted(set(gpu.xid or ()) - set(policy.application_xids))
+    if xids:
+        faults.append(f"{label}: Xid {', '.join(map(str, xids))} in the kernel log")
     if gpu.recovery_action not in (None, "none"):
         faults.append(f"{label}: the driver asks for {gpu.recovery_action}")
     if gpu.ecc_uncorrected:

@@ -10,7 +10,7 @@ import msgspec
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Snapshot
-from infer_forge.nodes.model import Envelope, Observation
+from infer_forge.nodes.model import Observation
 from infer_forge.nodes.registry import LIVE, NOTES, OBS, Registry
 
 
@@ -24,12 +24,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Sample:
-    """One observation, its hash and signature as stored, and whether the bytes have that hash."""
+    """One observation, and the sha256 of its bytes as stored: what the next one names as `prev_sha`."""
 
     obs: Observation
     sha: str
-    sig: str | None
-    intact: bool
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,6 @@ class Record:
     faults: list[str]
 
 
-_ENVELOPE = msgspec.json.Decoder(Envelope)
 _OBSERVATION = msgspec.json.Decoder(Observation)
 
 
@@ -63,12 +60,10 @@ def unpack(data: bytes, where: str) -> Sample:
     import hashlib
 
     try:
-        envelope = _ENVELOPE.decode(data)
-        raw = bytes(envelope.obs)
-        obs = _OBSERVATION.decode(raw)
+        obs = _OBSERVATION.decode(data)
     except msgspec.DecodeError as exc:
         raise InputUnusable(f"is no observation ({exc})", where=where) from None
-    return Sample(obs, envelope.sha, envelope.sig, hashlib.sha256(raw).hexdigest() == envelope.sha)
+    return Sample(obs, hashlib.sha256(data).hexdigest())
 
 
 def record_of(registry: Registry, collector_id: str, window_s: float) -> Record:
@@ -134,7 +129,10 @@ def newest(registry: Registry, node: str) -> Observation | None:
         live = registry.store.read(LIVE + collector_id)
         paths = [path for path in live.list() if path != "head.json"]
         if paths and (data := live.get(paths[-1])):
-            obs = unpack(data, f"{live.ref}:{paths[-1]}").obs
+            try:
+                obs = unpack(data, f"{live.ref}:{paths[-1]}").obs
+            except InputUnusable:
+                continue  # every evaluation says so; this is only what the node looks like
             if found is None or obs.t_wall > found.t_wall:
                 found = obs
     return found

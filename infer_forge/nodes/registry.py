@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from infer_forge.base.errors import HumanNeeded, UsageFault
+from infer_forge.base.errors import HumanNeeded, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
 from infer_forge.base.jsonio import write_atomic
 from infer_forge.base.ownership import node_name
@@ -67,10 +67,21 @@ class Registry:
         found = (snapshot or self.store.read(CLAIMS)).get(node_path(node))
         return decode(NodeRecord, found, f"{CLAIMS}:{node_path(node)}") if found else NodeRecord(node=node)
 
-    def nodes(self) -> list[NodeRecord]:
-        """All nodes with a record, by name."""
-        files = self.store.read(CLAIMS).items("nodes/")
-        return [decode(NodeRecord, data, f"{CLAIMS}:{path}") for path, data in files]
+    def nodes(self, faults: list[str] | None = None) -> list[NodeRecord]:
+        """All nodes with a record, by name.
+
+        Args:
+            faults: takes what is said of records that cannot be read; without it such a record is an error.
+        """
+        found: list[NodeRecord] = []
+        for path, data in self.store.read(CLAIMS).items("nodes/"):
+            try:
+                found.append(decode(NodeRecord, data, f"{CLAIMS}:{path}"))
+            except InputUnusable as exc:
+                if faults is None:
+                    raise
+                faults.append(f"{exc.where}: {exc.what}")
+        return found
 
     def find_claim(self, claim_id: str) -> tuple[NodeRecord, int]:
         """The node that holds a claim, and the claim's place in it.
@@ -78,10 +89,11 @@ class Registry:
         Raises:
             UsageFault: no node holds it (any more), or its shortened id fits several.
         """
-        hits = [(record, claim) for record in self.nodes() if (claim := record.find(claim_id)) is not None]
+        records = self.nodes([])
+        hits = [(record, claim) for record in records if (claim := record.find(claim_id)) is not None]
         if len(hits) == 1:
             return hits[0][0], hits[0][0].claims.index(hits[0][1])
-        ended = next((r for n in self.nodes() for r in n.released if r.claim_id == claim_id), None)
+        ended = next((r for n in records for r in n.released if r.claim_id == claim_id), None)
         if ended:
             raise UsageFault(f"this claim ended already ({ended.how}: {ended.reason})", where=claim_id)
         raise UsageFault(

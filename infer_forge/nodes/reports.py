@@ -34,7 +34,9 @@ def status(registry: Registry, node: str | None = None, *, refresh: bool = True)
     if refresh:
         _refresh(registry, findings)
     policy, now = registry.policy(), time.time()
-    records = [registry.node(node)] if node else registry.nodes()
+    faults: list[str] = []
+    records = [registry.node(node)] if node else registry.nodes(faults)
+    findings += [Finding("NODE_UNREADABLE", fault, "error") for fault in faults]
     known = {r.node for r in records}
     if node is None:  # nodes that are observed and were never claimed
         records += [NodeRecord(node=n) for n in sorted({c.node for c in registry.collectors().values()} - known)]

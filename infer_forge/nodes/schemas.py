@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from infer_forge.nodes.model import Claim, Collector, Envelope, NodeRecord, Observation, Policy
+from infer_forge.nodes.model import Claim, Collector, NodeRecord, Observation, Policy
 from infer_forge.nodes.read import Head
 
 TYPES: dict[str, type[msgspec.Struct]] = {
@@ -15,7 +15,6 @@ TYPES: dict[str, type[msgspec.Struct]] = {
     "node_policy": Policy,
     "node_collector": Collector,
     "node_observation": Observation,
-    "node_envelope": Envelope,
     "node_head": Head,
 }
 

@@ -179,8 +179,6 @@ class _Judge:
 
     def chain(self, who: str, window: list[Sample]) -> None:
         for sample in window:
-            if not sample.intact:
-                self.say(CONFLICTING, "a sample's content is not what its hash says", who, sample.obs.seq)
             if sample.obs.source_kind != "collector" or sample.obs.collector_id != who:
                 self.say(CONFLICTING, "a sample is not of this collector", who, sample.obs.seq)
         for a, b in pairwise(window):
@@ -191,7 +189,9 @@ class _Judge:
             if two.seq != one.seq + 1:
                 self.say(GAPPED, f"samples {one.seq + 1} to {two.seq - 1} are missing", who, two.seq)
             elif b.obs.prev_sha != a.sha:
-                self.say(CONFLICTING, f"sample {two.seq} does not continue sample {one.seq}", who, two.seq)
+                self.say(
+                    CONFLICTING, f"sample {two.seq} does not continue sample {one.seq} as it stands here", who, two.seq
+                )
             if two.boot_id is None or two.boot_id != one.boot_id:
                 self.say(GAPPED, "the node was booted inside the window (or its boot is not known)", who, two.seq)
                 continue

@@ -118,7 +118,7 @@ def read_status(node: str | None, *, offline: bool = False) -> Report:
     registry = Registry.open()
     report = status(registry, node, refresh=not offline)
     if not any(f.code == "HUB_UNREACHABLE" for f in report.findings):
-        refresh_guard({c.claim_id: c.epoch for r in registry.nodes() for c in r.claims})
+        refresh_guard({c.claim_id: c.epoch for r in registry.nodes([]) for c in r.claims})
     return report
 
 

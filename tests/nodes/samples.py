@@ -152,8 +152,8 @@ def process(pid: int, **more: Any) -> ProcessUse:
 
 
 def altered(sample: Sample, **fields: Any) -> Sample:
-    """The sample with other content under the same hash: what tampering with a stored record gives."""
-    return Sample(msgspec.structs.replace(sample.obs, **fields), sample.sha, sample.sig, intact=False)
+    """The sample with other content: what tampering with a stored record gives."""
+    return unpack(pack(msgspec.structs.replace(sample.obs, **fields), None)[0], "test")
 
 
 class FakeMachine:

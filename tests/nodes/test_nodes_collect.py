@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from datetime import datetime, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infer_forge.base.errors import GateRefused, HumanNeeded, MissingPart, UsageFault
+from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable, MissingPart, UsageFault
 from infer_forge.base.gitstore import Refused
 from infer_forge.nodes import claims
 from infer_forge.nodes.collector import Collector, collect
@@ -216,7 +217,7 @@ def test_segments_are_sealed_every_ten_minutes_and_old_live_samples_do_not_pile_
     assert len(store.read(LIVE + "gpu07").list()) <= 12
     record = record_of(scene.registry, "gpu07", 10_000)
     assert [s.obs.seq for s in record.samples] == list(range(1, 46))
-    assert all(s.intact for s in record.samples)
+    assert all(b.obs.prev_sha == a.sha for a, b in pairwise(record.samples))
     done = subprocess.run(
         ["git", "-C", str(store.gitdir), "fsck", "--unreachable", "--no-progress", "--strict"],
         capture_output=True,
@@ -337,6 +338,49 @@ def test_a_gpu_that_is_used_unhealthy_or_unknown_is_not_verified(scene: Scene, g
     scene.machine.set({"index": 0, **gpu}, {"index": 1})
     with pytest.raises(GateRefused, match=words):
         verify(scene.registry, "gpu07", all_visible=True)
+
+
+@pytest.mark.parametrize(("xid", "free"), [(79, False), (48, False), (31, True), (13, True)])
+def test_an_xid_of_the_hardware_keeps_a_gpu_from_being_verified_and_one_of_a_program_does_not(
+    scene: Scene, xid: int, free: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims.release(scene.registry, scene.claim.claim_id, reason="done")
+    monkeypatch.setattr("infer_forge.base.machine.looking.xid_errors", lambda _: {"0000:1b:00": [xid]})  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    if free:
+        assert verify(scene.registry, "gpu07", all_visible=True).gpus
+        return
+    with pytest.raises(GateRefused, match=f"Xid {xid}"):
+        verify(scene.registry, "gpu07", all_visible=True)
+    scene.minutes(1)
+    codes = [f.code for f in status(scene.registry).findings]
+    assert "GPU_UNHEALTHY" in codes
+
+
+def test_a_damaged_record_of_one_node_hides_no_other(scene: Scene) -> None:
+    def damage(_: Any) -> Any:
+        from infer_forge.base.gitstore import Changes
+
+        return Changes(put={"nodes/gpu99.json": "{}"})
+
+    scene.registry.store.update(CLAIMS, damage, "damage")
+    report = status(scene.registry).to_json()
+    assert report["findings"][0]["code"] == "NODE_UNREADABLE"
+    assert report["tables"]["nodes"]["rows"][0][0] == "gpu07"
+    with pytest.raises(InputUnusable):
+        claims.claim(scene.registry, "gpu99", parse_gpus("0"), task="t", purpose="p")
+
+
+def test_a_damaged_live_sample_blocks_and_stops_no_collector(scene: Scene) -> None:
+    scene.minutes(3)
+    store = scene.registry.store
+    from infer_forge.base.gitstore import Changes
+
+    files: dict[str, bytes | str] = dict(store.read(LIVE + "gpu07").items())
+    files["000000000002.json"] = "nonsense"
+    store.replace(LIVE + "gpu07", Changes(put=files), "damage")
+    assert scene.state == CONFLICTING
+    scene.minutes(32)
+    assert scene.state == ELIGIBLE
 
 
 def test_a_probe_ends_soon_and_with_the_next_claim(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from infer_forge.base.gitstore import HubUnreachable, Refused
 from infer_forge.nodes import claims
 from infer_forge.nodes.model import GpuRef, parse_gpus, parse_runtime
 from infer_forge.nodes.registry import Registry, set_policy
+from tests.base.test_gitstore_remote import Wire
 from tests.nodes.samples import FakeMachine
 
 COMMAND = [sys.executable, "-m", "infer_forge"]
@@ -264,7 +265,64 @@ def test_a_claim_that_another_home_ended_leaves_the_guards_context_at_the_next_s
     forge("status", "--claim", held["claim_id"], "--epoch", "1", "--require", "current", home=home, code=4)
 
 
+def test_a_hub_that_hangs_and_then_refuses_gives_nobody_a_claim(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(tmp_path, monkeypatch)
+    monkeypatch.setenv("INFER_FORGE_HUB_TIMEOUT_S", "1")
+    registry = Registry.open(f"ssh://hub{hub}", create=True)
+    registry.ensure_policy()
+    for mode in ("hang", "refuse", "hang-push"):
+        wire.set(mode)
+        with pytest.raises(HubUnreachable, match="no claim"):
+            take(registry)
+        assert registry.nodes() == []
+    assert len(registry.store.intents.all()) == 1
+    wire.set("ok")
+    other = Registry.open(str(hub), create=True)
+    with pytest.MonkeyPatch.context() as elsewhere:
+        elsewhere.setenv("INFER_FORGE_HOME", str(tmp_path / "other"))
+        other = Registry.open(str(hub), create=True)
+        take(other)
+    with pytest.raises(Refused, match="held by"):
+        take(registry)
+
+
+def test_an_answer_that_got_lost_after_the_push_is_a_claim_and_not_two(
+    hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = Wire(tmp_path, monkeypatch)
+    registry = Registry.open(f"ssh://hub{hub}", create=True)
+    registry.ensure_policy()
+    wire.set("lose-answer")
+    held = take(registry).claim
+    assert registry.node("gpu07").claims == [held]
+    assert held.epoch == 1
+
+
 # The command line
+
+
+def test_the_collect_command_takes_samples_and_ends_on_a_signal(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFER_FORGE_NODE", "gpu07")
+    FakeMachine(tmp_path, monkeypatch)
+    words = [*COMMAND, "node", "collect", "--interval", "0.05"]
+    done = subprocess.run([*words, "--samples", "3"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "3 samples taken" in done.stderr
+    assert done.stdout == ""
+    running = subprocess.Popen([*words, "--interval", "30"], stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    assert "collector gpu07" in running.stderr.readline()
+    running.terminate()
+    assert "taken" in running.stderr.read()
+    running.stderr.close()
+    assert running.wait() == 0
+    seen = rows(forge("history", "gpu07", "--observations"), "samples")
+    assert len(seen) >= 6
+    assert {s["source"] for s in seen} == {"smi-xml"}
 
 
 def test_without_a_registry_every_command_says_how_to_make_one(tmp_path: Path) -> None:

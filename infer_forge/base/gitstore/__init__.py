@@ -15,7 +15,8 @@ The whole use:
 
 Why dulwich for objects and refs, and the `git` program for the network: one small commit costs 1 ms through dulwich
 and 14 ms through `git` processes (`scripts/benches/gitstore.py`); pygit2 is as fast, but a compiled library for each
-platform; and over file:// and ssh:// the `git` program brings what users have configured (keys, hooks, credential
+platform; GitPython starts a process for many of its calls, and stays where its checkouts, submodules and diffs are wanted,
+in the workspace room. And over file:// and ssh:// the `git` program brings what users have configured (keys, hooks, credential
 helpers). Hubs that are a folder of this machine are read in process.
 
 Crashes: objects are written under a temporary name and renamed, the ref last, so a kill at any instant loses at most

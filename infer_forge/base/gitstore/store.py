@@ -31,6 +31,7 @@ from infer_forge.base.gitstore.remote import HubLock, Remote, gitdir_of, trackin
 from infer_forge.base.gitstore.snapshot import Snapshot
 
 QUEUE_S = 5.0
+UNANSWERED = 3
 Decide = Callable[[Snapshot], "Changes | Refuse | None"]
 
 
@@ -251,6 +252,7 @@ class _Task:
         self.author = author_line(author)
         self.trailers = trailers
         self.pace = Pace(patience_s)
+        self.unanswered = 0
 
     def commit_on(self, tip: str | None) -> str | Refuse | None:
         """Decide on `tip` and write the commit: its id, the refusal, or None when nothing changes."""
@@ -355,8 +357,14 @@ class _Task:
                 where=remote.url,
                 next_step="restore it there, or start a new store",
             )
-        if outcome == "unknown" and not self.pace.left_s:
-            raise HubUnreachable(f"the push failed: {words[-200:]}", where=remote.url)
+        self.unanswered = self.unanswered + 1 if outcome == "unknown" else 0
+        if self.unanswered >= UNANSWERED:
+            raise HubUnreachable(
+                f"the hub can be read, and {UNANSWERED} pushes did not arrive: {words[-200:]}",
+                where=remote.url,
+                next_step="run it again when the network is better: it finds its own commit",
+                unknown=True,
+            )
         return None
 
 

@@ -248,15 +248,22 @@ def replace(store: Store, ref: str, tree: str, message: str, changes: Changes, *
     old = store.refs.get(ref)
     while not store.refs.cas(ref, old, commit):
         old = store.refs.get(ref)
-    if store.remote is not None and push:
-        _push_over(store, store.remote, ref, commit)
-    if discard and old is not None and old != commit:
-        keep = _closure(store.objects, commit)
-        if (seen := store.refs.get(tracking(ref))) and seen != commit:
-            keep |= _closure(store.objects, seen)
-        for sha in _closure(store.objects, old) - keep:
-            store.objects.drop_loose(sha)
+    try:
+        if store.remote is not None and push:
+            _push_over(store, store.remote, ref, commit)
+    finally:
+        if discard and old is not None and old != commit:
+            _discard(store, ref, old, commit)
     return commit
+
+
+def _discard(store: Store, ref: str, old: str, new: str) -> None:
+    """Delete what only the superseded commit held; what the hub had last stays, for it is what the next push starts from."""
+    keep = _closure(store.objects, new)
+    if (seen := store.refs.get(tracking(ref))) and seen != new:
+        keep |= _closure(store.objects, seen)
+    for sha in _closure(store.objects, old) - keep:
+        store.objects.drop_loose(sha)
 
 
 def _push_over(store: Store, remote: Remote, ref: str, commit: str) -> None:
