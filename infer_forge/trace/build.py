@@ -141,9 +141,6 @@ class Builder:
         if not block:
             return Ops.empty()
         base = self._base(block)
-        empty = self._g.texts.get(b"", -2)
-        for k in ("dims", "types"):
-            block[k][block[k] == empty] = -1
         return Ops.filled(len(base["ts_ns"]), **{k: base[k] for k in ("ts_ns", "dur_ns", "name", "thread")}, **block)
 
     def _frames(self) -> Frames:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,8 +22,30 @@ MAX_LOSSES = 50
 """Losses that are listed one by one; further ones are only counted."""
 
 
+Phase = Literal["X", "s", "f", "M", "i"]
+Category = Literal[
+    "python_function", "cpu_op", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "ac2g", "fwdbwd",
+    "cuda_sync", "user_annotation", "gpu_user_annotation", "cpu_instant_event", "overhead", "Trace",
+]  # fmt: skip
+"""The usual words: decoded into one text object each, which makes them cheap to hash. Others take `OddEvent`."""
+
+
 class Event(msgspec.Struct, gc=False):
     """One trace event, times as floats in microseconds; args stay bytes until somebody needs them."""
+
+    ph: Phase | None = None
+    cat: Category | None = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: float = math.nan
+    dur: float = math.nan
+    id: Any = None
+    args: msgspec.Raw = NO_RAW
+
+
+class OddEvent(msgspec.Struct, gc=False):
+    """The same with any phase and category."""
 
     ph: Any = None
     cat: Any = None
@@ -65,8 +87,9 @@ class _LooseEvent(msgspec.Struct, gc=False):
 
 
 _MANY: msgspec.json.Decoder[list[Event]] = msgspec.json.Decoder(list[Event])
+_MANY_ODD: msgspec.json.Decoder[list[OddEvent]] = msgspec.json.Decoder(list[OddEvent])
 _MANY_EXACT: msgspec.json.Decoder[list[ExactEvent]] = msgspec.json.Decoder(list[ExactEvent])
-_ONE: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_ONE: msgspec.json.Decoder[OddEvent] = msgspec.json.Decoder(OddEvent)
 _ONE_EXACT: msgspec.json.Decoder[ExactEvent] = msgspec.json.Decoder(ExactEvent)
 _ONE_LOOSE: msgspec.json.Decoder[_LooseEvent] = msgspec.json.Decoder(_LooseEvent)
 _WALK = json.JSONDecoder(strict=False)
@@ -124,12 +147,14 @@ class Decoder:
             parts: bytes that joined are whole events, comma separated, without a comma at the ends.
             offset: of the first byte in the uncompressed stream, for the losses.
         """
-        try:
-            whole = b"".join((b"[", *parts, b"]"))
-            events: list[Any] = _MANY_EXACT.decode(whole) if self.exact else _MANY.decode(whole)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return list(self._salvage(b"".join(parts), offset)), False
-        return events, True
+        whole = b"".join((b"[", *parts, b"]"))
+        decoders: tuple[Any, ...] = (_MANY_EXACT,) if self.exact else (_MANY, _MANY_ODD)
+        for decoder in decoders:
+            try:
+                return decoder.decode(whole), True
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+                continue
+        return list(self._salvage(whole[1:-1], offset)), False
 
     def lost(self, offset: int, piece: bytes, reason: str, events: int = 1) -> None:
         """Count a loss; a device event among it is named in the reason."""

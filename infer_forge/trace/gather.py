@@ -21,6 +21,7 @@ from infer_forge.trace.arguments import (
     trailing_number,
     whole,
 )
+from infer_forge.trace.decode import NO_RAW
 from infer_forge.trace.model import Collective, Coverage
 from infer_forge.trace.vocabulary import WORK_KINDS, Code, call_kind, code_of
 
@@ -112,26 +113,25 @@ class Gatherer:
             return True
         heads = self._heads(events)
         codes = self.heads.codes[heads]
-        timed = np.flatnonzero((codes >= Code.FRAME) & (codes <= Code.FLOW_END))
-        picked = events if len(timed) == len(events) else [events[i] for i in timed.tolist()]
-        ts, dur = self._times(picked, clean, sure)
+        ts, dur = self._times(events, clean, sure)
         if ts is None:
             return False
         self.coverage.events_read += len(events)
         self.heads.counts += np.bincount(heads, minlength=len(self.heads.counts))
-        heads, codes = heads[timed], codes[timed]
-        flow = codes >= Code.FLOW_START
-        bad = (ts == times.UNUSABLE) | ((dur < 0) & ~flow)
+        bad = (ts == times.UNUSABLE) | ((dur < 0) & (codes < Code.FLOW_START))
         if bad.any():
-            device = bad & (codes == Code.WORK)
-            self.coverage.device_events_unusable += int(device.sum())
-            self.coverage.host_events_unusable += int(bad.sum() - device.sum())
+            self.coverage.device_events_unusable += int((bad & (codes == Code.WORK)).sum())
+            self.coverage.host_events_unusable += int((bad & (codes >= Code.FRAME) & (codes != Code.WORK)).sum())
             codes = np.where(bad, Code.IGNORED, codes)
+        order = np.argsort(codes, kind="stable")
+        heads, ts, dur = heads[order], ts[order], dur[order]
+        ends = np.cumsum(np.bincount(codes, minlength=len(Code))).tolist()
         for code, take in _TAKERS.items():
-            rows = np.flatnonzero(codes == code)
-            if len(rows):
-                block = take(self, [picked[i] for i in rows.tolist()] if code != Code.FRAME else picked)
-                block |= {"head": heads[rows], "ts": ts[rows], "dur": dur[rows]}
+            start, end = ends[code - 1], ends[code]
+            if start < end:
+                picked = [events[i] for i in order[start:end].tolist()] if code != Code.FRAME else events
+                block = take(self, picked)
+                block |= {"head": heads[start:end], "ts": ts[start:end], "dur": dur[start:end]}
                 self.parts.setdefault(code.name, []).append((self.block, block))
         return True
 
@@ -166,8 +166,8 @@ class Gatherer:
         texts = self.texts
         return {
             "external": _external(args),
-            "dims": np.array([texts[bytes(a.dims)] for a in args], np.int32),
-            "types": np.array([texts[bytes(a.types)] for a in args], np.int32),
+            "dims": _interned([a.dims for a in args], texts),
+            "types": _interned([a.types for a in args], texts),
         }
 
     def _work(self, events: list[Any]) -> Block:
@@ -284,6 +284,13 @@ def _external(args: list[Any]) -> npt.NDArray[Any]:
             other = column([getattr(a, k) for a in args])
             found = np.where(found < 0, other, found)
     return found
+
+
+def _interned(raws: list[msgspec.Raw], texts: Interned) -> npt.NDArray[np.int32]:
+    """Ids of JSON texts; -1 where an event has none."""
+    if raws.count(NO_RAW) == len(raws):
+        return np.full(len(raws), -1, np.int32)
+    return np.array([-1 if r is NO_RAW else texts[bytes(r)] for r in raws], np.int32)
 
 
 def _or_none(value: Any) -> int | None:

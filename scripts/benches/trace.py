@@ -117,8 +117,8 @@ def directory() -> list[Row]:
 
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
-    "trace-1m": one_million,
-    "trace-4m": four_million,
-    "trace-windows": windows,
-    "trace-directory": directory,
+    "1m": one_million,
+    "4m": four_million,
+    "windows": windows,
+    "directory": directory,
 }
