@@ -91,17 +91,20 @@ class Stages:
         by_id: dict[tuple[int, int], int] = {}
         by_order: dict[int, list[int]] = defaultdict(list)
         device: list[tuple[int, StepAnnotation, int]] = []
-        for row in rows.tolist():
-            name = int(marks.name[row])
-            parsed = parse(self._names[name])
-            level = level_of(parsed) if parsed else None
+        known: dict[int, tuple[StepAnnotation | None, int | None]] = {}
+        columns = (marks.name[rows].tolist(), marks.gpu[rows].tolist(), marks.external[rows].tolist())
+        for row, name, gpu, external in zip(rows.tolist(), *columns, strict=True):
+            if name not in known:
+                found = parse(self._names[name])
+                known[name] = (found, level_of(found) if found else None)
+            parsed, level = known[name]
             if parsed is None or level is None:
                 continue
-            if marks.gpu[row]:
+            if gpu:
                 device.append((row, parsed, level))
                 continue
-            if marks.external[row] >= 0:
-                by_id[(name, int(marks.external[row]))] = len(steps)
+            if external >= 0:
+                by_id[(name, external)] = len(steps)
             by_order[name].append(len(steps))
             steps.append(_Step(name, parsed, level, host=row))
         seen: dict[tuple[int, int, int], int] = defaultdict(int)
