@@ -36,12 +36,37 @@ def summary_report(path: Path, options: Options) -> Report:
             hidden["launches"] += launches
             hidden["share_pct"] += share
             continue
-        rows.append([None, None, "all", name, category, us(time), share, launches, us(time / launches) if launches else None, None, None, None])
-    report = Report("triage", Header([InputFile.of(path)], {"source": "nsys kernel summary"}, thresholds={"min_share_pct": options.min_share}))
+        rows.append(
+            [
+                None,
+                None,
+                "all",
+                name,
+                category,
+                us(time),
+                share,
+                launches,
+                us(time / launches) if launches else None,
+                None,
+                None,
+                None,
+            ]
+        )
+    report = Report(
+        "triage",
+        Header(
+            [InputFile.of(path)], {"source": "nsys kernel summary"}, thresholds={"min_share_pct": options.min_share}
+        ),
+    )
     report.add(Table("kernel", COLUMNS, rows, "Kernel: where device time goes"))
     report.header.hidden = {"kernel": hidden}
     report.findings.append(
-        Finding("KERNEL_SUM_ONLY", "a kernel summary holds sums alone: stages, overlap, idle time, layers and sources cannot be seen", "info", next_step="give the SQLite export of the same recording: nsys export --type sqlite")
+        Finding(
+            "KERNEL_SUM_ONLY",
+            "a kernel summary holds sums alone: stages, overlap, idle time, layers and sources cannot be seen",
+            "info",
+            next_step="give the SQLite export of the same recording: nsys export --type sqlite",
+        )
     )
     report.summary = [f"{len(kernels)} kernels, {whole / 1e6:,.3f} ms device time (nsys kernel summary)"]
     report.next_step = "nsys export --type sqlite FILE.nsys-rep, then infer-forge triage on it, for stages and layers"

@@ -16,7 +16,9 @@ try:
 except ImportError:
     command = shutil.which("infer-forge")
     if command is None:
-        sys.stderr.write("infer-forge is not installed here\nnext: pip install infer-forge, or run this file with uv run\n")
+        sys.stderr.write(
+            "infer-forge is not installed here\nnext: pip install infer-forge, or run this file with uv run\n"
+        )
         sys.exit(5)
     os.execv(command, [command, *WORDS])
 
