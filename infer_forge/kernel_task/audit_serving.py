@@ -103,7 +103,9 @@ def _each(rows: list[Entry], lock: contracts.Lock | None, folder: Path) -> Itera
                     label,
                 )
             started = str(body.get("started_at") or "")
-            if started.endswith(("Z", "+00:00")) and started[:19] < lock.locked_at[:19]:  # a time without a zone tells nothing
+            if (
+                started.endswith(("Z", "+00:00")) and started[:19] < lock.locked_at[:19]
+            ):  # a time without a zone tells nothing
                 yield "LOCKED_AFTER_RESULTS", f"measured at {started}, locked at {lock.locked_at}", label
         yield from _source(body, folder, label)
         yield from _figures(body, label)
