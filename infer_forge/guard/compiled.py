@@ -65,9 +65,28 @@ def digest(path: str) -> str | None:
         raise PolicyFault(f"{path} cannot be read ({exc.strerror})") from None
 
 
-def body_hash(body: dict[str, Any]) -> str:
-    """Hash over the compiled content."""
-    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+_HEAD, _MIDDLE = b'{"hash":"', b'","body":'
+_BODY_AT = len(_HEAD) + 64 + len(_MIDDLE)
+
+
+def pack(body: dict[str, Any]) -> bytes:
+    """The compiled file: `{"hash": .., "body": ..}`, the hash over the very bytes of the body."""
+    text = json.dumps(body, separators=(",", ":")).encode()
+    return _HEAD + hashlib.sha256(text).hexdigest().encode() + _MIDDLE + text + b"}"
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """The body of a compiled file.
+
+    Raises:
+        PolicyFault: it is damaged or was changed by hand.
+    """
+    body = data[_BODY_AT:-1]
+    if not data.startswith(_HEAD) or data[_BODY_AT - len(_MIDDLE) : _BODY_AT] != _MIDDLE or data[-1:] != b"}":
+        raise PolicyFault("the compiled guard policy is damaged")
+    if hashlib.sha256(body).hexdigest().encode() != data[len(_HEAD) : len(_HEAD) + 64]:
+        raise PolicyFault("the compiled guard policy was changed by hand")
+    return json.loads(body)
 
 
 def load(cwd: str | None) -> dict[str, Any]:
@@ -79,18 +98,14 @@ def load(cwd: str | None) -> dict[str, Any]:
     target = place(project_file(cwd))
     try:
         with open(target, "rb") as file:
-            data: Any = json.loads(file.read())
-        body: dict[str, Any] = data["body"]
+            body = unpack(file.read())
         sources: dict[str, str | None] = body["sources"]
-        kept: str = data["hash"]
     except FileNotFoundError:
         raise PolicyFault("no guard policy is compiled for this folder") from None
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise PolicyFault(f"the compiled guard policy is damaged ({type(exc).__name__})") from None
     if body.get("v") != VERSION:
         raise PolicyFault("the compiled guard policy is of another version")
-    if body_hash(body) != kept:
-        raise PolicyFault("the compiled guard policy was changed by hand")
     for path, wanted in sources.items():
         if digest(path) != wanted:
             raise PolicyFault(f"{path} has changed since it was compiled")

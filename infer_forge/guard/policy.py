@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
@@ -37,10 +36,36 @@ def current(cwd: str | None = None) -> dict[str, Any]:
         InputUnusable: a guard.yaml is wrong.
         HumanNeeded: a change of guard.yaml loosens what is compiled, and no person is at a terminal.
     """
+    folder = cwd or os.getcwd()
+    key = _stamp(folder)
+    kept = _cache.get(folder)
+    if kept is not None and kept[0] == key:
+        return kept[1]
     try:
-        return compiled.load(cwd or os.getcwd())
+        found = compiled.load(folder)
     except compiled.PolicyFault:
-        return compile_policy(cwd)
+        found = compile_policy(folder)
+        key = _stamp(folder)
+    if len(_cache) > 64:
+        _cache.clear()
+    _cache[folder] = (key, found)
+    return found
+
+
+_cache: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+
+
+def _stamp(folder: str) -> tuple[Any, ...]:
+    """What tells a server that the policy of a folder may have changed: its files' names, sizes, times and inodes."""
+    project = compiled.project_file(folder)
+    out: list[Any] = []
+    for path in (compiled.place(project), str(data_path(DATA)), compiled.user_file(), project):
+        try:
+            status = os.stat(path) if path else None
+        except OSError:
+            status = None
+        out.append((path, status and (status.st_mtime_ns, status.st_size, status.st_ino)))
+    return tuple(out)
 
 
 def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: bool = True) -> dict[str, Any]:
@@ -83,9 +108,8 @@ def _keep(target: str, body: dict[str, Any], person: bool) -> None:
                 f"the changed guard policy is looser than the compiled one ({looser})",
                 next_step="a person runs at a terminal: infer-forge guard status --compile",
             )
-    text = json.dumps({"hash": compiled.body_hash(body), "body": body}, separators=(",", ":"))
     try:
-        write_atomic(target, text)
+        write_atomic(target, compiled.pack(body))
     except OSError:
         return
 
@@ -93,8 +117,8 @@ def _keep(target: str, body: dict[str, Any], person: bool) -> None:
 def _previous(target: str) -> dict[str, Any] | None:
     try:
         with open(target, "rb") as file:
-            return json.loads(file.read())["body"]["policy"]
-    except (OSError, ValueError, KeyError, TypeError):
+            return compiled.unpack(file.read())["policy"]
+    except (OSError, ValueError, KeyError, TypeError, compiled.PolicyFault):
         return None
 
 

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+_bytecode = tempfile.TemporaryDirectory(prefix="guard-bytecode-")  # an installed hook has its bytecode
 HOOK = Path(sys.executable).parent / "infer-forge-guard"
 
 
@@ -17,7 +19,8 @@ def speak(
 ) -> subprocess.CompletedProcess[bytes]:
     """Send one input to the hook."""
     text = data if isinstance(data, bytes) else json.dumps(data).encode()
-    surroundings = {**os.environ, **(env or {})}
+    surroundings = {**os.environ, "PYTHONPYCACHEPREFIX": _bytecode.name, **(env or {})}
+    surroundings.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(
         [str(HOOK), *words], input=text, capture_output=True, timeout=30, check=False, env=surroundings
     )

@@ -140,9 +140,9 @@ def test_a_changed_guard_yaml_denies_until_it_is_compiled(tmp_path: Path) -> Non
 
 def test_a_compiled_policy_that_was_edited_by_hand_is_not_trusted() -> None:
     place = Path(compiled.place(None))
-    data = json.loads(place.read_text())
-    data["body"]["policy"]["shared_paths"] = []
-    place.write_text(json.dumps(data))
+    text = place.read_text()
+    json.loads(text)
+    place.write_text(text.replace("huggingface", "somewhere", 1))
     assert b"changed by hand" in said("claude", "ls").stderr
 
 
