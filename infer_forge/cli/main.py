@@ -75,8 +75,9 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code; a `ForgeError` is one or two lines on stderr."""
     try:
-        cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
-        code = 0
+        # without its own error handling click gives back the code of `ctx.exit(n)`
+        ended: object = cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
+        code = ended if isinstance(ended, int) else 0
     except ForgeError as exc:
         click.echo(f"infer-forge: {exc}", err=True)
         code = exc.exit_code

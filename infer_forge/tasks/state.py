@@ -1,0 +1,271 @@
+"""A task's state: folded from its events and from nothing else, so that any process, clone or node sees the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from infer_forge.base.errors import GateRefused, InputUnusable
+from infer_forge.base.gitstore import Store
+from infer_forge.tasks import events as history
+from infer_forge.tasks.events import Event
+from infer_forge.tasks.model import TaskDefinition
+
+DEFINED, ACTIVE, BLOCKED, BUDGET_EXHAUSTED = "defined", "active", "blocked", "budget_exhausted"
+DELIVERED, HANDED_OFF = "delivered", "handed_off"
+OPEN_STATES = (DEFINED, ACTIVE, BLOCKED, BUDGET_EXHAUSTED)
+ENDED = (DELIVERED, HANDED_OFF)
+OUTCOMES = ("confirmed", "rejected", "constraint", "blocked")
+PROGRESS = ("advanced", "stalled", "regressed")
+
+
+@dataclass
+class Execution:
+    """One execution record: written before and after, so that an open intent is probed on resume, never run again blindly.
+
+    Attributes:
+        phase: `intent`, `started` or `result`; `resolved` when a person or a probe closed an open one.
+    """
+
+    id: str
+    label: str
+    block: int | None
+    argv: list[str]
+    phase: str = "intent"
+    exit_code: int | None = None
+    intent: dict[str, Any] = field(default_factory=dict[str, Any])
+    started: dict[str, Any] = field(default_factory=dict[str, Any])
+    result: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class Evidence:
+    """One evidence item that predicates look at; see `model.TRUST` for trust."""
+
+    id: str
+    kind: str
+    label: str
+    block: int | None
+    trust: str
+    at: str
+    data: dict[str, Any]
+    path: str | None = None
+    sha256: str | None = None
+    epoch: int | None = None
+    fenced: bool = False
+
+
+@dataclass
+class Block:
+    """One loop block: sub-target, exit condition, routing, and how it ended."""
+
+    number: int
+    sub_target: str
+    exit_condition: str
+    routing: dict[str, Any]
+    opened_at: str
+    runner: str | None = None
+    closed_at: str | None = None
+    outcome: str | None = None
+    progress: str | None = None
+    note: str = ""
+    data: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def active(self) -> bool:
+        """Whether it is still open."""
+        return self.closed_at is None
+
+
+@dataclass
+class Task:
+    """A task as its events tell it."""
+
+    id: str
+    status: str = DEFINED
+    definition: dict[str, Any] = field(default_factory=dict[str, Any])
+    lock: dict[str, Any] | None = None
+    created_at: str = ""
+    clarifications: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    blocks: list[Block] = field(default_factory=list[Block])
+    executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
+    evidence: list[Evidence] = field(default_factory=list[Evidence])
+    decisions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    goal_checks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    notes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ending: dict[str, Any] | None = None
+    reason: str = ""
+    last_sha: str = ""
+    last_seq: int = 0
+    drift: int = 0
+
+    @property
+    def typed(self) -> TaskDefinition:
+        """The definition as its type."""
+        return TaskDefinition.model_validate(self.definition)
+
+    @property
+    def active_block(self) -> Block | None:
+        """The one open block."""
+        return self.blocks[-1] if self.blocks and self.blocks[-1].active else None
+
+    @property
+    def open_executions(self) -> list[Execution]:
+        """Executions without a result."""
+        return [e for e in self.executions.values() if e.phase in ("intent", "started")]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was delivered or handed off."""
+        return self.status in ENDED
+
+
+def fold(task_id: str, events: list[Event]) -> Task:
+    """The state after these events."""
+    task = Task(task_id)
+    for event in events:
+        handler = _HANDLERS.get(event.kind)
+        if handler is None:
+            raise InputUnusable(
+                f"event {event.seq} has the unknown kind {event.kind!r}", where=task_id, next_step="update infer-forge"
+            )
+        handler(task, event)
+        task.last_sha, task.last_seq = event.sha, event.seq
+    return task
+
+
+def _defined(task: Task, event: Event) -> None:
+    task.definition = event.data["definition"]
+    task.created_at = task.created_at or event.at
+
+
+def _locked(task: Task, event: Event) -> None:
+    task.lock = {**event.data, "at": event.at}
+
+
+def _status(task: Task, event: Event) -> None:
+    task.status = event.data["status"]
+    task.reason = event.data.get("reason", "")
+    if task.status == ACTIVE:
+        task.drift = 0 if event.data.get("drift_answered") else task.drift
+
+
+def _clarified(task: Task, event: Event) -> None:
+    task.clarifications.append({"at": event.at, "by": event.by, **event.data})
+
+
+def _block_opened(task: Task, event: Event) -> None:
+    d = event.data
+    extra = d.get("data", {})
+    task.blocks.append(
+        Block(
+            len(task.blocks) + 1,
+            d["sub_target"],
+            d["exit_condition"],
+            d["routing"],
+            event.at,
+            d.get("runner"),
+            data=extra,
+        )
+    )
+
+
+def _block_closed(task: Task, event: Event) -> None:
+    block = task.blocks[-1]
+    block.closed_at, block.outcome, block.progress = event.at, event.data["outcome"], event.data["progress"]
+    block.note = event.data.get("note", "")
+    block.data = {**block.data, **event.data.get("data", {})}
+    task.drift = 0 if block.progress == "advanced" else task.drift + 1
+
+
+def _intent(task: Task, event: Event) -> None:
+    d = event.data
+    task.executions[d["id"]] = Execution(d["id"], d["label"], d.get("block"), d["argv"], intent={**d, "at": event.at})
+
+
+def _started(task: Task, event: Event) -> None:
+    execution = task.executions[event.data["id"]]
+    execution.phase, execution.started = "started", {**event.data, "at": event.at}
+
+
+def _result(task: Task, event: Event) -> None:
+    execution = task.executions[event.data["id"]]
+    execution.phase = event.data.get("phase", "result")
+    execution.exit_code, execution.result = event.data.get("exit_code"), {**event.data, "at": event.at}
+
+
+def _evidence(task: Task, event: Event) -> None:
+    d = event.data
+    known = {k: d[k] for k in ("id", "kind", "label", "block", "trust", "data", "path", "sha256", "epoch") if k in d}
+    task.evidence.append(Evidence(at=event.at, **known))
+
+
+def _fenced(task: Task, event: Event) -> None:
+    for item in task.evidence:
+        if item.epoch is not None and item.epoch < event.data["epoch"]:
+            item.fenced = True
+
+
+def _decided(task: Task, event: Event) -> None:
+    task.decisions.append({"at": event.at, "by": event.by, **event.data})
+
+
+def _goal_checked(task: Task, event: Event) -> None:
+    task.goal_checks.append({"at": event.at, "seq": event.seq, **event.data})
+
+
+def _noted(task: Task, event: Event) -> None:
+    task.notes.append({"at": event.at, "by": event.by, "seq": event.seq, **event.data})
+
+
+def _ended(task: Task, event: Event) -> None:
+    task.status = event.data["status"]
+    task.ending = {"at": event.at, "by": event.by, **event.data}
+
+
+_HANDLERS = {
+    "defined": _defined,
+    "locked": _locked,
+    "status": _status,
+    "clarified": _clarified,
+    "block_opened": _block_opened,
+    "block_closed": _block_closed,
+    "intent": _intent,
+    "started": _started,
+    "result": _result,
+    "evidence": _evidence,
+    "fenced": _fenced,
+    "decided": _decided,
+    "goal_checked": _goal_checked,
+    "noted": _noted,
+    "ended": _ended,
+}
+
+
+def load(store: Store, task_id: str) -> Task:
+    """A task's state now.
+
+    Raises:
+        InputUnusable: no such task, or its history was changed.
+    """
+    events = history.read(store.read(history.ref_of(task_id)))
+    if not events:
+        raise InputUnusable(f"no task has the id {task_id!r}", next_step="infer-forge task list shows them")
+    return fold(task_id, events)
+
+
+def require_open(task: Task, *, locked: bool = True) -> None:
+    """Refuse when a task has ended, or is not locked yet.
+
+    Raises:
+        GateRefused: naming which.
+    """
+    if task.ended:
+        raise GateRefused(
+            f"the task {task.id} ended as {task.status}; it never changes again",
+            next_step="define a new task",
+        )
+    if locked and task.lock is None:
+        raise GateRefused(
+            "the task's contract is not locked", where=task.id, next_step=f"infer-forge task lock {task.id}"
+        )
