@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from infer_forge.base.atomic import write_atomic as write_atomic
 from infer_forge.base.errors import InputUnusable
 
 
@@ -88,39 +87,3 @@ def sha256_file(path: str | Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def write_atomic(path: str | Path, data: bytes | str) -> Path:
-    """Write a whole file so that a reader (or a crash) sees the old or the new content, never a part.
-
-    A temporary file in the same folder is flushed to the disk and renamed over the target; missing folders are made.
-    A symbolic link is followed. What is no regular file (`/dev/null`, `/dev/stdout`, a pipe) is written into, never
-    replaced: a rename over `/dev/null` would take it from the whole machine.
-    """
-    target = Path(path)
-    content = data.encode() if isinstance(data, str) else data
-    if target.exists() and not target.is_file() and not target.is_dir():
-        with open(target, "wb") as file:
-            file.write(content)
-        return target
-    target = target.resolve() if target.is_symlink() else target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fd, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return target
-
-
-def _umask() -> int:
-    """The process's umask; there is no way to read it but to set it and set it back."""
-    current = os.umask(0o022)
-    os.umask(current)
-    return current

@@ -258,7 +258,7 @@ def editing(run_id: str | None = None) -> Generator[Run]:
     """
     import fcntl
 
-    from infer_forge.base.jsonio import write_atomic
+    from infer_forge.base.atomic import write_atomic
 
     path = paths().ownership
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,7 @@ def check(context_file: Path | None, cwd: str | None, form: str, out: Path | Non
 
     One word is taken as shell text; several are quoted and joined.
     """
-    from infer_forge.guard.decide import check as decide
+    from infer_forge.guard.judge import check as decide
 
     text = words[0] if len(words) == 1 else _joined(words)
     verdict = decide(text, _context(context_file), cwd=cwd)

@@ -8,7 +8,7 @@ from infer_forge.base.lazy import attach
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "check": "decide",
+        "check": "judge",
         "check_with": "decide",
         "Verdict": "model",
         "Context": "context",

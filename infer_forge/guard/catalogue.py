@@ -121,20 +121,7 @@ def status(run_id: str | None = None, *, log: int = 0) -> Report:
         Table("claims", [Column(c, "text") for c in ("node", "gpus", "epoch", "claim_id")], claims, "Claims on nodes")
     )
     if log:
-        from infer_forge.guard import audit
-
-        entries = [
-            [e.get("at"), e.get("client"), e.get("tool"), e.get("verdict"), e.get("rule"), e.get("command")]
-            for e in audit.tail(log)
-        ]
-        report.add(
-            Table(
-                "decisions",
-                [Column(c, "text") for c in ("at", "client", "tool", "verdict", "rule", "command")],
-                entries,
-                "Last decisions of the hook",
-            )
-        )
+        report.add(_decisions(log))
     fault = _policy_fault()
     report.extra["run"] = {
         "run_id": key,
@@ -161,6 +148,22 @@ def status(run_id: str | None = None, *, log: int = 0) -> Report:
             )
         )
     return report
+
+
+def _decisions(count: int) -> Table:
+    """The last decisions of the hook."""
+    from infer_forge.guard import audit
+
+    entries = [
+        [e.get("at"), e.get("client"), e.get("tool"), e.get("verdict"), e.get("rule"), e.get("command")]
+        for e in audit.tail(count)
+    ]
+    return Table(
+        "decisions",
+        [Column(c, "text") for c in ("at", "client", "tool", "verdict", "rule", "command")],
+        entries,
+        "Last decisions of the hook",
+    )
 
 
 def _policy_fault() -> str | None:

@@ -1,41 +1,14 @@
-"""`check`: a command line and a context become allow, ask or deny. The strictest of all simple commands wins."""
+"""A command line and a context become allow, ask or deny; the strictest of all simple commands wins. The hook stands on this."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from infer_forge.guard.context import Context, from_dict, from_ownership
+from infer_forge.guard.context import Context
 from infer_forge.guard.model import ALLOW, ASK, DENY, RANK, Cmd, Hit, Verdict
 from infer_forge.guard.rules import TABLE, Bench, function
 from infer_forge.guard.shell import Scope, Shell
-
-
-def check(command: str, context: Context | Mapping[str, Any] | None = None, *, cwd: str | None = None) -> Verdict:
-    """Decide on a shell command without running anything.
-
-    Args:
-        command: the text as a shell would get it.
-        context: a `Context`, or a mapping of the shape that `--context` takes; by default what the ownership file proves.
-        cwd: the folder in which it would run.
-
-    Raises:
-        InputUnusable: the context or a guard.yaml is wrong.
-        HumanNeeded: a changed guard.yaml loosens the compiled policy.
-    """
-    from infer_forge.guard import policy
-
-    if context is None:
-        ctx = from_ownership(cwd)
-    elif isinstance(context, Context):
-        ctx = context
-    else:
-        ctx = from_dict(context)
-    if cwd:
-        ctx.cwd = cwd
-    return check_with(command, ctx, policy.current(cwd))
 
 
 def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
@@ -151,8 +124,3 @@ def _granted(hit: Hit, bench: Bench) -> bool:
         ):
             return True
     return False
-
-
-def as_cwd(cwd: str | None) -> str:
-    """A folder that exists, for callers that got none."""
-    return cwd or os.getcwd()
