@@ -15,6 +15,7 @@ import numpy as np
 
 from infer_forge.base.records import Finding
 from infer_forge.base.tables import Column, Table
+from infer_forge.profile.grouping import distinct
 from infer_forge.profile.scene import RankLabel, Scene, us
 from infer_forge.profile.timeline import Timeline
 from infer_forge.trace.columns import I64
@@ -147,7 +148,7 @@ def _single(out: Matched, label: str | None, one: _Sequence, ranks: int) -> None
         )
     family = one.scene.families
     ids = family.ids[one.items]
-    for i in np.unique(ids):
+    for i in distinct(ids):
         mine = one.items[ids == i]
         time = int(one.scene.work.dur_ns[mine].sum())
         out.rows.append([one.rank, label, family.texts[i], len(mine), us(time), None, None, None])
@@ -170,7 +171,7 @@ def _matched(out: Matched, label: str | None, ranks: list[_Sequence]) -> None:
 def _bandwidth(out: Matched, label: str | None, op: str, one: _Sequence, mine: I64, floor: I64) -> None:
     """Bus bandwidth of one op by message size, where the trace records sizes (NCCL-tests, doc/PERFORMANCE.md)."""
     ids = one.scene.work.collective[one.items[mine]]
-    for i in np.unique(ids[ids >= 0]):
+    for i in distinct(ids[ids >= 0]):
         found = one.scene.trace.collectives[int(i)]
         width = _BYTES.get(found.dtype.lower().removeprefix("torch."))
         elements = max(found.in_elements or 0, found.out_elements or 0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile.catalogue import Catalogue, Pattern, catalogue
+from infer_forge.profile.grouping import distinct
 from infer_forge.profile.kernels import stage_sums
 from infer_forge.profile.scene import Scene, pct, us
 from infer_forge.profile.thresholds import thresholds
@@ -103,7 +104,7 @@ def _capability(devices: list[dict[str, Any]]) -> float | None:
 def framework_of(scene: Scene) -> str | None:
     """The engine, as far as kernel names and Python sources tell it."""
     marks = {"sglang": ("sglang", "sgl_kernel", "sgl_hip"), "vllm": ("vllm::", "vllm/"), "trtllm": ("tensorrt_llm/",)}
-    used = [scene.trace.names[int(i)].lower() for i in np.unique(scene.work.source) if i >= 0]
+    used = [scene.trace.names[int(i)].lower() for i in distinct(scene.work.source) if i >= 0]
     for texts in (used, scene.lowered):
         hits = {name: sum(any(m in t for m in words) for t in texts) for name, words in marks.items()}
         best = max(hits, key=lambda n: hits[n])
@@ -194,10 +195,10 @@ def _active(scene: Scene, patterns: list[Pattern], facts: Facts) -> list[Found]:
         owner[row] = -best[2] if best[0] else -1
     of_item = owner[scene.name_row]
     out: list[Found] = []
-    for index in np.unique(owner[owner >= 0]):
+    for index in distinct(owner[owner >= 0]):
         pattern = patterns[int(index)]
         items = np.flatnonzero(of_item == index)
-        for stage in np.unique(scene.work.stage[items]):
+        for stage in distinct(scene.work.stage[items]):
             mine = items[scene.work.stage[items] == stage]
             label, time = scene.stage_name(max(int(stage), 0)), int(scene.work.dur_ns[mine].sum())
             kernels = _texts(scene, mine)
@@ -226,12 +227,12 @@ def _opportunities(
     also: dict[int, set[str]] = {}
     for index, match in enumerate(matches):
         owner = claimed[match.at]
-        for other in np.unique(owner[owner >= 0]):
+        for other in distinct(owner[owner >= 0]):
             if matches[int(other)].pattern.id != match.pattern.id:
                 also.setdefault(int(other), set()).add(match.pattern.id)
         free = np.flatnonzero((owner < 0).all(axis=0))
         stages = np.maximum(scene.work.stage[order.rows[match.at[0][free]]], 0)
-        for stage in np.unique(stages):
+        for stage in distinct(stages):
             mine = free[stages == stage]
             if len(mine) >= match.pattern.min_count:
                 claimed[match.at[:, mine]] = index

@@ -43,6 +43,11 @@ def compact(values: npt.NDArray[np.integer]) -> tuple[I64, I64]:
     return found.place, found.keys - 1
 
 
+def distinct(values: npt.NDArray[np.integer]) -> list[int]:
+    """The distinct values (at least -1), ascending. Unlike `np.unique` it imports nothing and does not sort."""
+    return compact(values)[1].tolist()
+
+
 def sums(place: I64, size: int, weight: I64) -> I64:
     """Exact integer sums of weights by place."""
     out = np.zeros(size, np.int64)

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from infer_forge.base import kernels as names_of
-from infer_forge.profile.grouping import compact
+from infer_forge.profile.grouping import compact, distinct
 from infer_forge.trace.columns import I32, I64, DeviceWork, Flags, WorkKind
 from infer_forge.trace.model import Trace
 
@@ -109,7 +109,7 @@ class Scene:
     @cached_property
     def devices(self) -> list[int]:
         """Device numbers, in order; -1 is unknown."""
-        return [int(d) for d in np.unique(self.work.device)]
+        return distinct(self.work.device)
 
     def stage_name(self, stage: int) -> str:
         """Label of a stage id."""
@@ -117,7 +117,7 @@ class Scene:
 
     def stages_on(self, device: int) -> list[int]:
         """Stage ids that have work on a device, in reading order."""
-        found = [int(s) for s in np.unique(self.work.stage[self.work.device == device])]
+        found = distinct(self.work.stage[self.work.device == device])
         return sorted(found, key=lambda s: stage_rank(self.stage_name(s)))
 
     def text(self, name_id: int) -> str | None:

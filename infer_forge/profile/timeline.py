@@ -17,7 +17,7 @@ import numpy as np
 
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile import intervals
-from infer_forge.profile.grouping import compact, group
+from infer_forge.profile.grouping import compact, distinct, group
 from infer_forge.profile.scene import Scene, device_number, stage_rank, us
 from infer_forge.profile.thresholds import thresholds
 from infer_forge.trace.columns import I64, Flags
@@ -188,14 +188,14 @@ def steps_of(scene: Scene, part: Part) -> int | None:
         return None
     mine = (windows.stage == part.stage) & (windows.kind == part.kind)
     mine &= (windows.device == part.device) | (windows.device < 0)
-    return len(np.unique(windows.step[mine]))
+    return len(distinct(windows.step[mine]))
 
 
 def stage_steps(scene: Scene, stage: int) -> int | None:
     """Step windows of a stage on the rank, whatever their kind."""
     windows = scene.trace.windows
     mine = windows.stage == stage
-    return len(np.unique(windows.step[mine])) if len(windows) and bool(mine.any()) else None
+    return len(distinct(windows.step[mine])) if len(windows) and bool(mine.any()) else None
 
 
 def stage_rows(scene: Scene, line: Timeline) -> list[list[Any]]:
