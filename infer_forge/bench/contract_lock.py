@@ -76,7 +76,7 @@ def complete(run: str | Path, data: Mapping[str, Any]) -> BenchmarkContract:
             next_step="infer-forge bench workload --run DIR",
         )
     if contract.client.name and not (contract.client.version or contract.client.sha256):
-        from infer_forge.bench.driver import client_identity
+        from infer_forge.bench.session import client_identity
 
         seen = client_identity(contract.client.name)
         filled = contract.client.model_copy(update={"version": seen.version, "sha256": seen.sha256})

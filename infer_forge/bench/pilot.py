@@ -21,8 +21,8 @@ from infer_forge.bench import stats
 
 if TYPE_CHECKING:
     from infer_forge.base.contract_model import PilotEvidence
-    from infer_forge.bench.driver import Session
     from infer_forge.bench.model import Row
+    from infer_forge.bench.session import Session
 
 LOOKS = (5, 8, 12)
 """Launches at which a gap decision looks."""

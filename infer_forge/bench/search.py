@@ -19,10 +19,10 @@ from infer_forge.base.errors import GateRefused
 from infer_forge.base.records import Finding, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.bench import driver
-from infer_forge.bench.driver import Launch, Session
 from infer_forge.bench.ledger_rows import RowStore
 from infer_forge.bench.run_layout import Layout
 from infer_forge.bench.search_config import Candidate, SearchConfig, candidates, draft_contract
+from infer_forge.bench.session import Launch, Session
 from infer_forge.engines import frameworks
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import report_command, require
 
 if TYPE_CHECKING:
-    from infer_forge.bench.driver import Session
+    from infer_forge.bench.session import Session
 
 _RUN = click.option(
     "--run", "run_dir", type=click.Path(path_type=Path, file_okay=False), required=True, help="The run directory."
@@ -141,7 +141,8 @@ def _end_tidily() -> None:
 
 
 def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Session:
-    from infer_forge.bench import contract_lock, driver, search_config
+    from infer_forge.bench import contract_lock, search_config
+    from infer_forge.bench import session as shared
     from infer_forge.bench import workload as work
     from infer_forge.bench.ledger_rows import RowStore
     from infer_forge.bench.run_layout import layout
@@ -152,7 +153,7 @@ def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Sessi
     _end_tidily()
     place = layout(run_dir)
     wanted = search_config.load_config(config)
-    session = driver.Session(
+    session = shared.Session(
         place, wanted, RowStore(place.pilot if purpose == "pilot" else place.rows), purpose, run_id=run_dir.name
     )
     if purpose != "pilot":
@@ -160,9 +161,9 @@ def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Sessi
     if (place.workload / work.MANIFEST).exists():
         expected = session.contract.grid.workload_sha256 if session.contract else None
         session.workload = work.verify_workload(place.workload, expected_sha256=expected)
-    session.client = driver.client_identity(wanted.client)
+    session.client = shared.client_identity(wanted.client)
     if session.contract is not None:
-        driver.require_client(session.contract, session.client)
+        shared.require_client(session.contract, session.client)
     folder = local_folder(
         wanted.model_dir or wanted.model, session.contract.point.model.revision if session.contract else None
     )

@@ -156,6 +156,18 @@ def command_(
         "notes": list(loader.notes),
     }
     report.summary = ["server: " + shlex.join(server), "client: " + shlex.join(load)]
+    if taken is not None and help_text.age_days(taken.server) > help_text.OLD_DAYS:
+        days = round(help_text.age_days(taken.server))
+        report.findings.append(
+            Finding(
+                "HELP_OLD",
+                f"the help snapshot is {days} days old",
+                "warning",
+                days,
+                help_text.OLD_DAYS,
+                "infer-forge engine help-snapshot",
+            )
+        )
     if taken is None:
         report.findings.append(
             Finding(

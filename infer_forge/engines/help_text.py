@@ -24,6 +24,9 @@ from infer_forge.engines.runner import Place
 _FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _WHERE = 'p=$(command -v "$1") || exit 1; echo "$p"; if command -v sha256sum >/dev/null 2>&1; then sha256sum < "$(readlink -f "$p")"; fi'
 _BRACKET = re.compile(r"--\[no-\]([A-Za-z][\w-]*)")
+OLD_DAYS = 14
+"""A help snapshot older than this is told: images are rebuilt, flags come and go (A57)."""
+
 TIMEOUT_S = 180
 """Importing a real engine for its help takes tens of seconds."""
 
@@ -177,6 +180,12 @@ def load(path: str | Path) -> Snapshot:
         raise InputUnusable(
             "is no help snapshot", where=str(path), next_step="infer-forge engine help-snapshot"
         ) from None
+
+
+def age_days(taken: Help) -> float:
+    """Days since a help was taken."""
+    at = datetime.strptime(taken.taken_at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    return (datetime.now(timezone.utc) - at).total_seconds() / 86400
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,11 @@ def test_the_command_line_writes_commands_and_help(tmp_path: Path) -> None:
     assert code == 0, err
     assert told["server_command"][-1] == "--enable-metrics"
     assert {r[2] for r in told["tables"]["flags"]["rows"]} == {"known"}
+    old = tmp_path / "old.json"
+    now = told["tables"]["flags"]["rows"][0][3]
+    old.write_text((tmp_path / "sglang.json").read_text().replace(now[:4], str(int(now[:4]) - 1)))
+    words = ["engine", "command", "--framework", "sglang", "--model", "m", "--help-file", str(old), "--format", "json"]
+    assert [f["code"] for f in run(*words)[1]["findings"]] == ["HELP_OLD"]
     code, _, err = run(
         "engine",
         "command",
