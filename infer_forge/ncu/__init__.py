@@ -5,7 +5,20 @@ holds a candidate against a baseline; `plan` says how to collect; `check_log` ex
 `load` gives the launches and metrics alone; `lint_digest` checks a stored digest.
 """
 
+from typing import TYPE_CHECKING
+
 from infer_forge.base.lazy import attach
+
+if TYPE_CHECKING:
+    from infer_forge.ncu.checklog import check_log
+    from infer_forge.ncu.collection import plan
+    from infer_forge.ncu.comparison import compare
+    from infer_forge.ncu.lint import lint_digest
+    from infer_forge.ncu.read import load
+    from infer_forge.ncu.report import digest
+
+
+__all__ = ["check_log", "compare", "digest", "lint_digest", "load", "plan"]
 
 __getattr__, __dir__ = attach(
     __name__,
