@@ -259,12 +259,13 @@ class _Judge:
 
     def claimed(self, who: str, obs: Observation) -> list[GpuState]:
         found: list[GpuState] = []
+        by_uuid = {g.uuid: g for g in obs.gpus or () if g.uuid}
         for ref in self.claim.gpus:
-            gpu = next((g for g in obs.gpus or () if _is(ref, g)), None)
+            gpu = by_uuid.get(ref.uuid or "") or next((g for g in obs.gpus or () if _is(ref, g)), None)
             if gpu is None:
                 state = CONFLICTING if ref.uuid and any(g.index == ref.index for g in obs.gpus or ()) else MISSING
                 self.say(state, f"GPU {ref} of the claim is not among those observed", who, obs.seq)
-            elif gpu not in found:
+            elif all(gpu is not other for other in found):
                 found.append(gpu)
         return found
 

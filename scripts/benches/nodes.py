@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -212,15 +213,18 @@ def status_of_64_nodes() -> list[Row]:
             _build(64)
         command = [sys.executable, "-m", "infer_forge", "node", "status", "--format", "json"]
         times: list[float] = []
+        cpu: list[float] = []
         shown, states = 0, set[str]()
         for _ in range(5):
-            began = time.perf_counter()
+            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
             done = subprocess.run(command, env=env, capture_output=True, check=True)
             times.append(time.perf_counter() - began)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
             shown = len(json.loads(done.stdout)["tables"]["nodes"]["rows"])
             states = {row[7] for row in json.loads(done.stdout)["tables"]["claims"]["rows"]}
     best = sorted(times)[2]
-    note = f"{shown} nodes, states seen: {', '.join(sorted(states))}"
+    note = f"{min(cpu):.2f} s of one core at best; load {os.getloadavg()[0]:.1f}; {shown} nodes, states seen: {', '.join(sorted(states))}"
     return [Row("node status, 64 nodes, long history", "under 1 s", best, "s", "median of 5", best < 1.0, note)]
 
 
