@@ -8,7 +8,7 @@ are data (`references/layer_roles.yaml`). Linear in the sequence: one small matr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ class Parse:
     templates: list[int]
     """Template of each half."""
     score: float
+    cut: bool = False
+    cut_end: bool = False
+    """Whether the sequence was allowed to begin or end inside a half."""
 
 
 class Aligner:
@@ -48,6 +51,7 @@ class Aligner:
 
     def __init__(self, templates: Sequence[Template], texts: Sequence[str], grammar: set[tuple[str, str]]) -> None:
         self.templates = list(templates)
+        self.grammar = grammar
         self._texts = texts
         self._w = numbers("alignment")
         self._count = len(self.templates)
@@ -87,7 +91,7 @@ class Aligner:
         if classify(mine) != classify(its):
             return _NO
         if family(mine) == family(its):
-            return self._w["same_family"]
+            return self._w["same_family" if classify(mine) != "gemm" else "same_gemm_family"]
         return self._w["same_category"] if classify(mine) in _LOOSE else _NO
 
     def parse(self, ids: npt.NDArray[np.int32], cut: bool = False, cut_end: bool = False) -> Parse:
@@ -95,7 +99,7 @@ class Aligner:
         key = (ids.tobytes(), cut, cut_end)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._parse(ids.tolist(), cut, cut_end)
+            found = self._memo[key] = replace(self._parse(ids.tolist(), cut, cut_end), cut=cut, cut_end=cut_end)
         return found
 
     def _parse(self, ids: list[int], cut: bool, cut_end: bool) -> Parse:

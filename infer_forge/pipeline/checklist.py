@@ -11,6 +11,7 @@ from infer_forge.pipeline.clusters import dominance
 from infer_forge.pipeline.model import Lane
 from infer_forge.pipeline.model_config import ModelShape
 from infer_forge.pipeline.read import Sources
+from infer_forge.pipeline.segment import FFN
 from infer_forge.pipeline.tables import View, spans
 
 
@@ -24,6 +25,8 @@ def confidence(lane: Lane) -> dict[str, Any]:
     share = float(matched.sum()) / max(1, int(inside.sum()))
     agree = max(counts.values(), default=0) / max(1, len(whole))
     level = "high" if share >= 0.97 and agree >= 0.9 else "medium" if share >= 0.85 and agree >= 0.6 else "low"
+    if not any(t.kind != FFN for t in lane.templates) and not lane.method.startswith("anchor"):
+        level = "low"  # nothing mixes tokens: the blocks may be anything that repeats
     if not inside.any():
         level = "none"
     in_pass = lane.pass_of[lane.rows] >= 0

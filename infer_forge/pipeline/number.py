@@ -55,12 +55,19 @@ class Draft:
     tail: int = field(default=0)
 
 
-def group(halves: Sequence[tuple[str, Any]], alone: bool) -> list[Rough]:
-    """Halves in order become layers: a layer ends behind its FFN half (or behind every half where there are none)."""
+def group(halves: Sequence[tuple[str, Any]], alone: bool, chained: bool) -> list[Rough]:
+    """Halves in order become layers: a layer ends behind its FFN half (or behind every half where there are none).
+
+    Args:
+        alone: every half is a layer.
+        chained: several attention halves stand in one layer (time and space, self and cross); without it a second one means
+            that the FFN half between them was lost.
+    """
     found: list[Rough] = []
     open_layer: Rough | None = None
     for kind, half in halves:
-        if open_layer is None or alone or kind == BLOCK:
+        lost = kind == ATTENTION and not chained
+        if open_layer is None or alone or kind == BLOCK or lost:
             open_layer = Rough([half])
             found.append(open_layer)
         else:

@@ -175,7 +175,7 @@ def _is_new(
     if share < explained:
         return True
     if parents is not None:
-        return count >= own_share * min(found[p].count for p in parents)
+        return count >= max(3, own_share * max(found[p].count for p in parents))
     mine = Counter(half)
     if count < 2 or any(Counter(t.names) == mine for t in found):
         return False

@@ -19,6 +19,8 @@ from infer_forge.trace.model import Trace
 
 _MAIN_SHARE = 0.6
 """A stream that holds at least this share of a unit's kernels is its main stream; without one all streams count, by time."""
+_STUB = 5
+_TELLING = (Role.MIXER, Role.FFN, Role.GEMM)
 
 
 @dataclass
@@ -64,13 +66,13 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     templates, aligner = _learn(units, trace, names)
     for unit in units:
         for k, piece in enumerate(unit.pieces):
-            piece.parse = aligner.parse(piece.ids, unit.first and k == 0, unit.last and k == len(unit.pieces) - 1)
+            piece.parse = aligner.parse(piece.ids, unit.window < 0 and unit.first and k == 0, unit.window < 0 and unit.last and k == len(unit.pieces) - 1)
     lane = Lane(
         trace, rank, device, rows, [], templates,
         np.full(len(work), -1, np.int32), np.full(len(work), -1, np.int32),
         np.zeros(len(work), np.int8), np.full(len(work), -1, np.int32),
     )  # fmt: skip
-    _passes(lane, units, names, layers, drafts)
+    _passes(lane, units, names, layers, drafts, (ATTENTION, ATTENTION) in aligner.grammar)
     marked = bool(len(trace.windows))
     lane.method = "period of classified kernel sequences; passes from " + (
         "annotations" if marked else "launch structure"
@@ -172,6 +174,10 @@ def _halves(piece: Piece, templates: list[Template], names: Names) -> list[_Half
             found[half].rows.append(row)
             found[half].positions.append(position)
     found = [h for h in found if h.rows]
+    if found and not parse.cut_end and _stub(found[-1], templates, names):
+        found.pop()
+    if found and not parse.cut and _stub(found[0], templates, names):
+        found.pop(0)
     if found and names.role(templates[found[0].template].names[0]) not in (Role.NORM, Role.OPEN):
         at = int(np.searchsorted(piece.rows, found[0].rows[0])) - 1
         if at >= 0 and names.role(int(piece.ids[at])) is Role.NORM:
@@ -180,27 +186,24 @@ def _halves(piece: Piece, templates: list[Template], names: Names) -> list[_Half
     return found
 
 
-def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int) -> None:
+def _stub(half: _Half, lane_templates: list[Template], names: Names) -> bool:
+    """Whether a half at the end of a piece is none: less than half of it is there, or norms and copies alone (a final norm)."""
+    template = lane_templates[half.template]
+    if not any(names.role(template.names[p]) in _TELLING for p in half.positions if p >= 0):
+        return True
+    return len(template.names) >= _STUB and sum(p >= 0 for p in half.positions) < 0.5 * len(template.names)
+
+
+def _passes(
+    lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, chained: bool
+) -> None:
     """Make passes of units, number their layers, and write the columns of the lane."""
     drafted: list[number.Draft] = []
     alone = _alone(lane.templates)
     for unit in units:
-        groups: list[tuple[list[Piece], list[number.Rough]]] = []
-        for piece in unit.pieces:
-            roughs = number.group(
-                [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)], alone
-            )
-            if unit.window >= 0 or not groups or not roughs:
-                groups = groups or [([], [])]
-                groups[-1][0].append(piece)
-                groups[-1][1].extend(roughs)
-            elif (groups[-1][1] and len(roughs) <= 0.3 * len(groups[-1][1]) and len(roughs) <= 2) or not groups[-1][1]:
-                groups[-1][0].append(piece)
-                groups[-1][1].extend(roughs)
-            else:
-                groups.append(([piece], roughs))
-        if unit.window >= 0 and layers:
-            groups = _several(unit, lane, names, alone, layers + drafts) or groups
+        groups = _split_passes(unit, lane, names, alone, chained)
+        if unit.window >= 0 and not _several(groups, layers + drafts if layers else None):
+            groups = [([p for g in groups for p in g[0]], [r for g in groups for r in g[1]])]
         _draft(drafted, unit, groups, lane)
     number.settle(drafted, layers, drafts, lane)
     _write(lane, drafted, names)
@@ -214,23 +217,33 @@ def _alone(templates: list[Template]) -> bool:
     return kinds["ffn"] < 0.25 * (kinds[ATTENTION] + kinds[BLOCK])
 
 
-def _several(
-    unit: Unit, lane: Lane, names: Names, alone: bool, layers: int
-) -> list[tuple[list[Piece], list[number.Rough]]] | None:
-    """Several passes under one annotation: equal groups of layers between breakers, more layers in all than the model has."""
-    each: list[tuple[list[Piece], list[number.Rough]]] = []
+Group = tuple[list[Piece], list[number.Rough]]
+
+
+def _split_passes(unit: Unit, lane: Lane, names: Names, alone: bool, chained: bool) -> list[Group]:
+    """What lies between breakers, as passes: a piece with layers begins one; one or two layers behind many are its drafts."""
+    groups: list[Group] = []
     for piece in unit.pieces:
-        roughs = number.group(
-            [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)], alone
-        )
-        if roughs or not each:
-            each.append(([piece], roughs))
+        kinds = [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)]
+        roughs = number.group(kinds, alone, chained)
+        before = len(groups[-1][1]) if groups else 0
+        if groups and (not roughs or not before or (len(roughs) <= 2 and len(roughs) <= 0.3 * before)):
+            groups[-1][0].append(piece)
+            groups[-1][1].extend(roughs)
         else:
-            each[-1][0].append(piece)
-    counts = Counter(len(r) for _, r in each if r)
-    if sum(len(r) for _, r in each) < 2 * layers or not counts or counts.most_common(1)[0][1] < 2:
-        return None
-    return [g for g in each if g[1]]
+            groups.append(([piece], roughs))
+    return groups
+
+
+def _several(groups: list[Group], layers: int | None) -> bool:
+    """Whether one annotation spans several passes: equal groups of layers, more in all than the model has."""
+    counts = Counter(len(r) for _, r in groups if r)
+    if not counts:
+        return False
+    size, often = counts.most_common(1)[0]
+    if layers is None:
+        return often >= 3 and size >= 4 and often >= 0.8 * sum(counts.values())
+    return often >= 2 and sum(n * c for n, c in counts.items()) >= 2 * layers
 
 
 def _draft(
@@ -252,7 +265,8 @@ def _draft(
         first, last = unit.first and k == 0, unit.last and k == len(kept) - 1
         begin, end = int(work.ts_ns[low]), int(work.ts_ns[high]) if high < len(work) else None
         mine = whole[(work.ts_ns[whole] >= begin) & ((work.ts_ns[whole] < end) if end is not None else True)]
-        drafted.append(number.Draft(unit.window, mine, roughs, first, last))
+        if len(mine):
+            drafted.append(number.Draft(unit.window, mine, roughs, first, last))
 
 
 def _head_start(lane: Lane, unit: Unit, row: int) -> int:
