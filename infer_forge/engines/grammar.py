@@ -103,8 +103,8 @@ class Log:
         failures: kind (`oom`, `port_in_use`, `crash`, `missing_part`, `bad_config`) -> expressions.
         periodic: words of lines that come all the time and state none of these: they are passed over.
         ready: expressions of the line that says it serves.
-        arguments: expression whose group `value` holds the printed server arguments, and how they are printed
-            (`repr`: `key=value, ..`; `dict`: a Python literal).
+        arguments: expressions whose group `value` holds printed server arguments, each with how they are printed
+            (`repr`: `key=value, ..`; `dict`: a Python literal). The first that states a name counts.
     """
 
     signatures: tuple[str, ...]
@@ -116,7 +116,7 @@ class Log:
     failures: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     ready: tuple[str, ...] = ()
     periodic: tuple[str, ...] = ('"POST /', '"GET /')
-    arguments: tuple[str, str] | None = None
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

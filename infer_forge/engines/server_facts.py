@@ -35,7 +35,7 @@ GATED = (
 _MAX_LOG_BYTES = 32 << 20
 _MAX_LINE = 1 << 16
 _PAIR = re.compile(
-    r"(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|None|True|False|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[,)\s]|$)"
+    r"(\w+)=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|None|True|False|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|[A-Za-z][\w.]*)(?=[,)\s]|$)"
 )
 
 
@@ -162,14 +162,15 @@ def facts_of_log(text: str, framework: str | None = None, *, where: str = "log")
     failed = [p for patterns in log.failures.values() for p in patterns]
     words = [*log.facts.values(), *(p for _, p, _ in states), *log.fallbacks, *failed, *log.ready, *DIFFUSERS_FALLBACK]
     any_word = re.compile("|".join(re.sub(r"\?P<\w+>", "", w if isinstance(w, str) else w.pattern) for w in words))
-    printed = re.compile(log.arguments[0]) if log.arguments else None
+    printed = [(re.compile(p), form) for p, form in log.arguments]
     for number, whole in enumerate(text.splitlines(), 1):
         if any(word in whole for word in log.periodic):
             continue
         line = whole[:_MAX_LINE]
         shown = line.strip()[:400]
-        if printed and log.arguments and (match := printed.search(line)):
-            _take_printed(found, grammar, match.group("value"), log.arguments[1], shown, number)
+        shown_args = next(((m, form) for p, form in printed if (m := p.search(line))), None)
+        if shown_args:
+            _take_printed(found, grammar, shown_args[0].group("value"), shown_args[1], shown, number)
             continue
         if not any_word.search(line):
             continue
@@ -211,7 +212,8 @@ def _take_printed(found: ServerFacts, grammar: Grammar, text: str, form: str, li
             raw = {str(k): v for k, v in cast("dict[Any, Any]", value).items()}
     else:
         for key, word in _PAIR.findall(text):
-            raw[key] = _literal(word)
+            bare = word[0].isalpha() and word not in ("None", "True", "False")
+            raw[key] = word.removeprefix("torch.") if bare else _literal(word)
     for name, value in _neutral(grammar, raw).items():
         if name not in found.facts:
             found.facts[name] = Fact(name, value, f"{line[:80]}.. {name}={value!r}", number)

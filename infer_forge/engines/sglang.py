@@ -212,8 +212,9 @@ GRAMMAR = Grammar(
         signatures=(
             r"server_args=ServerArgs\(",
             r"The server is fired up and ready to roll",
-            r"sglang[./]srt",
+            r"sglang[./](?:srt|multimodal_gen)",
             r"Load weight end\. ",
+            r"(?:Falling back to|Using) diffusers backend|Loaded diffusers pipeline",
         ),
         facts={
             "attention_backend": r"[Uu]sing (?P<value>[\w-]+) as attention backend",
@@ -223,7 +224,10 @@ GRAMMAR = Grammar(
         states={
             "cuda_graph": (
                 (r"Capture cuda graph end", True),
-                (r"[Dd]isable cuda graph|CUDA graph is disabled|cuda graph is disabled", False),
+                (
+                    r"(?:^|\] |INFO:? )(?:CUDA graph is disabled|Cuda graph is disabled|Disable cuda graph because)",
+                    False,
+                ),
             ),
         },
         fallbacks=(
@@ -235,13 +239,19 @@ GRAMMAR = Grammar(
         failures={
             "oom": (r"Not enough memory\. Please try", r"CUDA out of memory", r"OutOfMemoryError"),
             "port_in_use": (r"address already in use",),
-            "crash": (r"CUDA error:", r"Scheduler hit an exception", r"Fatal Python error", r"Segmentation fault"),
+            "crash": (
+                r"CUDA error:",
+                r"Scheduler hit an exception",
+                r"Capture cuda graph failed",
+                r"Fatal Python error",
+                r"Segmentation fault",
+            ),
             "missing_part": (r"ModuleNotFoundError", r"ImportError:", r"No module named"),
             "bad_config": (r"ValueError:", r"AssertionError", r"error: unrecognized arguments"),
         },
         periodic=("Decode batch", "Prefill batch", '"POST /', '"GET /'),
         ready=(r"The server is fired up and ready to roll",),
-        arguments=(r"server_args=ServerArgs\((?P<value>.*)\)", "repr"),
+        arguments=((r"server_args=ServerArgs\((?P<value>.*)\)", "repr"),),
     ),
 )
 """How SGLang is run."""

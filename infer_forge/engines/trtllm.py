@@ -80,6 +80,7 @@ GRAMMAR = Grammar(
         "reasoning_parser": "--reasoning_parser",
         "tool_call_parser": "--tool_parser",
         "config_file": "--extra_llm_api_options",
+        "backend": "--backend",
     },
     switches={
         "trust_remote_code": ("--trust_remote_code", None),

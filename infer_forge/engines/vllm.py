@@ -188,7 +188,7 @@ GRAMMAR = Grammar(
         },
         periodic=("Avg prompt throughput", '"POST /', '"GET /'),
         ready=(r"Application startup complete",),
-        arguments=(r"non-default args: (?P<value>\{.*\})", "dict"),
+        arguments=((r"non-default args: (?P<value>\{.*\})", "dict"), (r"with config: (?P<value>model=.*)", "repr")),
     ),
 )
 """How vLLM is run."""

@@ -94,6 +94,8 @@ def test_the_diffusers_fallback_is_seen(line: str) -> None:
     text = f"[2026-01-01 00:00:00] server_args=ServerArgs(model_path='flux', attention_backend='fa3')\n[..] {line}\n"
     gate = server_facts.compare(server_facts.facts_of_log(text), {})
     assert ("diffusers_fallback", 2) in {(m.name, m.line) for m in gate}
+    alone = server_facts.facts_of_log(f"INFO 12:00:00 {line}\n")
+    assert [m.name for m in server_facts.compare(alone, {}) if m.name != "fallback"] == ["diffusers_fallback"]
 
 
 def test_failures_are_classified(tmp_path: Path) -> None:
@@ -102,3 +104,26 @@ def test_failures_are_classified(tmp_path: Path) -> None:
         with engine("vllm", settings=fault, wait=False, log=log) as running:
             running.process.wait(timeout=10)
         assert server_facts.read_log(log, "vllm").failures[0].name == kind
+
+
+def test_an_advice_in_an_error_message_is_no_fact() -> None:
+    text = (
+        "[2026-01-01 00:00:00] Load weight end. type=X\nException: Capture cuda graph failed: an illegal memory access\n"
+        "Possible solutions:\n1. disable cuda graph by --disable-cuda-graph\n2. set --attention-backend triton\n"
+    )
+    facts = server_facts.facts_of_log(text)
+    assert facts.value("cuda_graph") is None
+    assert facts.value("attention_backend") is None
+    assert [f.name for f in facts.failures] == ["crash"]
+
+
+def test_a_real_vllm_log_tells_its_configuration(corpus: Path) -> None:
+    facts = server_facts.read_log(corpus / "crash" / "vllm0.25.1_no_kv_cache_memory.log")
+    assert (facts.framework, facts.value("model"), facts.value("cuda_graph"), facts.value("tp")) == (
+        "vllm",
+        "facebook/opt-125m",
+        False,
+        1,
+    )
+    assert "oom" in {f.name for f in facts.failures}
+    assert not facts.ready
