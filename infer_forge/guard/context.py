@@ -81,7 +81,10 @@ class Context:
         """Standing of a process."""
         if pid in (0, 1) or pid in self.ancestors():
             return ANCESTOR
-        return self._fresh(self.pids, pid)
+        known = self._fresh(self.pids, pid)
+        if known == FOREIGN and self.pids and not self.handed and set(ownership.ancestors(pid)) & set(self.pids):
+            return OWNED  # a child of a process whose birth is recorded, seen at this moment
+        return known
 
     def pgid(self, pgid: int) -> str:
         """Standing of a process group."""

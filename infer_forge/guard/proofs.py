@@ -77,6 +77,7 @@ def _path(target: str, run: ownership.Run) -> tuple[str, dict[str, Any]]:
         return "in-root", {}
     if real.count("/") < 2:
         raise GateRefused("no run can own this folder", where=real)
+    _not_anothers(real, run)
     if not os.path.lexists(real):
         if not os.path.isdir(os.path.dirname(real)):
             raise UsageFault(
@@ -89,6 +90,16 @@ def _path(target: str, run: ownership.Run) -> tuple[str, dict[str, Any]]:
     raise HumanNeeded(
         "it was there before the run, or when it was made is not known", where=real, next_step=_vouch("path", target)
     )
+
+
+def _not_anothers(real: str, run: ownership.Run) -> None:
+    """What another run of this machine owns, or a folder around it, is not proved by when it was made."""
+    for other in ownership.load().runs.values():
+        if other.run_id == run.run_id:
+            continue
+        for place in [other.root, *(o.target for o in other.of_kind("path"))]:
+            if place and (ownership.within(real, place) or ownership.within(place, real)):
+                raise GateRefused(f"it belongs to run {other.run_id}", where=real, next_step="leave it to that run")
 
 
 def birth_time(path: str) -> float | None:

@@ -316,6 +316,8 @@ TABLE: dict[str, str] = {
     "bash nosuch.sh": "ask",
     "base64 -d blob | sh": "ask",
     "ssh gpu07": "ask",
+    "curl -X POST http://localhost:30000/start_profile -d '{\"with_stack\": true}'": "ask",
+    "curl -X POST http://localhost:30000/start_profile -d '{\"num_steps\": 5}'": "allow",
     # found by trying to get round it
     "sh -c '$0 -rf /data/models' rm": "deny",
     "cat > x.sh <<'E'\nrm -rf /data/models\nE\nbash x.sh": "deny",

@@ -21,6 +21,7 @@ from mcp_types import ElicitRequestParams, ElicitResult
 from infer_forge.base import ownership
 from infer_forge.base.errors import GateRefused, HumanNeeded, MissingPart, UsageFault
 from infer_forge.guard import proofs, scan
+from infer_forge.guard.context import from_ownership
 from infer_forge_mcp.server import make_server
 
 FORGE = str(Path(sys.executable).parent / "infer-forge")
@@ -91,6 +92,16 @@ def test_a_folder_with_files_does_not_become_a_root_without_a_person(tmp_path: P
     assert forge("guard", "own", "--run-id", "r", "--root", "/").returncode != 0
 
 
+def test_what_another_run_owns_is_not_taken_over(tmp_path: Path) -> None:
+    ownership.begin_run("one", tmp_path / "one")
+    (tmp_path / "two").mkdir()
+    ownership.begin_run("two", tmp_path / "two" / "run")
+    for place in ("two/run", "two/run/new", "two"):
+        with pytest.raises(GateRefused):
+            proofs.prove("path", str(tmp_path / place), run_id="one")
+    assert proofs.prove("path", str(tmp_path / "three"), run_id="one").how == "absent-before"
+
+
 def test_a_child_of_a_recorded_process_is_owned_by_descent() -> None:
     code = "import subprocess, sys; p = subprocess.Popen(['sleep', '60']); print(p.pid, flush=True); p.wait()"
     with subprocess.Popen(
@@ -102,6 +113,9 @@ def test_a_child_of_a_recorded_process_is_owned_by_descent() -> None:
             with pytest.raises(HumanNeeded):
                 proofs.prove("pid", str(child), run_id="r")
             ownership.record_birth(parent.pid, launcher="engine start", run_id="r")
+            context = from_ownership(environ={"INFER_FORGE_RUN_ID": "r"})
+            assert (context.pid(child), context.pid(parent.pid)) == ("owned", "owned")
+            assert context.pid(os.getpid()) == "ancestor"
             assert proofs.prove("pid", str(child), run_id="r").how == f"descends:{parent.pid}"
         finally:
             os.kill(child, 9)

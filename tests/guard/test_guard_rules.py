@@ -88,7 +88,12 @@ def test_a_real_repository_decides_where_a_push_goes(check: Any, tmp_path: Path)
 
     subprocess.run(["git", "init", "-q", "-b", "mine", str(repo)], check=True)
     run("remote", "add", "fork", "git@git.local:eng/sglang.git")
-    own: dict[str, Any] = {"cwd": str(repo), "push_allowed": ["git@git.local:eng/sglang.git"], "remotes": {}, "branch": None}
+    own: dict[str, Any] = {
+        "cwd": str(repo),
+        "push_allowed": ["git@git.local:eng/sglang.git"],
+        "remotes": {},
+        "branch": None,
+    }
     assert check("git push fork mine", **own).verdict == "allow"
     assert check("git push fork HEAD", **own).verdict == "allow"
     assert check("git push", **own).verdict != "allow"

@@ -58,8 +58,12 @@ def web(cmd: Cmd, bench: Any) -> None:
         )
     if name in ("GET", "HEAD", "OPTIONS"):
         return
+    body = " ".join(w.text for w in words)
     for url in urls:
         host = host_of(url)
+        if "/start_profile" in url and re.search(r"with_stack\W{0,4}(?:true|1)\b", body, re.IGNORECASE):
+            why = "stacks taken from a busy server can deadlock it; only an idle one is profiled with them"
+            bench.hit(ASK, "gate.profile_stacks", why, cmd, targets=(host,))
         if _FORGE_HOSTS.search(host):
             hard = name in ("DELETE", "PUT") or re.search(r"/merges?(?:$|/)|/git/refs|/contents/", url)
             bench.hit(
