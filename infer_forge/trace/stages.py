@@ -92,8 +92,9 @@ class Stages:
         by_order: dict[int, list[int]] = defaultdict(list)
         device: list[tuple[int, StepAnnotation, int]] = []
         known: dict[int, tuple[StepAnnotation | None, int | None]] = {}
-        columns = (marks.name[rows].tolist(), marks.gpu[rows].tolist(), marks.external[rows].tolist())
-        for row, name, gpu, external in zip(rows.tolist(), *columns, strict=True):
+        marks_of = marks.take(rows)
+        names, gpus, externals = marks_of.name.tolist(), marks_of.gpu.tolist(), marks_of.external.tolist()
+        for row, name, gpu, external in zip(rows.tolist(), names, gpus, externals, strict=True):
             if name not in known:
                 found = parse(self._names[name])
                 known[name] = (found, level_of(found) if found else None)
