@@ -1,6 +1,8 @@
 """The trace room: a torch-profiler trace becomes columns, read once and cached.
 
-Verbs: `load(path, cache=True) -> Trace`, `load_many(paths, cache=True) -> TraceSet`, `apply_mapping(trace, capture) -> Trace`.
+Verbs: `load(path, cache=True) -> Trace`, `load_many(paths, cache=True) -> TraceSet` (directories, ranks, merged files),
+`apply_mapping(trace, capture) -> Trace`, `captured_graphs(trace)` (empty unless a trace shows the capture of CUDA graphs),
+`require_device_work(trace)` (refuses with the reason), `no_work_reason(trace)`, `clear_cache()`.
 Types are in `infer_forge.trace.model`.
 """
 
@@ -13,5 +15,8 @@ __getattr__, __dir__ = attach(
         "load_many": "many",
         "apply_mapping": "mapping",
         "clear_cache": "cache",
+        "no_work_reason": "read",
+        "require_device_work": "read",
+        "captured_graphs": "mapping",
     },
 )

@@ -93,7 +93,9 @@ class Stages:
         device: list[tuple[int, StepAnnotation, int]] = []
         known: dict[int, tuple[StepAnnotation | None, int | None]] = {}
         marks_of = marks.take(rows)
-        names, gpus, externals = marks_of.name.tolist(), marks_of.gpu.tolist(), marks_of.external.tolist()
+        names: list[int] = marks_of.name.tolist()
+        gpus: list[bool] = marks_of.gpu.tolist()
+        externals: list[int] = marks_of.external.tolist()
         for row, name, gpu, external in zip(rows.tolist(), names, gpus, externals, strict=True):
             if name not in known:
                 found = parse(self._names[name])
