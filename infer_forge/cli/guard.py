@@ -232,6 +232,12 @@ def grant(
     seconds = _seconds(duration)
     catalogue.grantable(action)
     by = _person(f"allow {action} on {target} for {duration}")
+    if action == "gpu.clock_lock":
+        from infer_forge.guard import proofs
+
+        record = proofs.record_clocks(target)
+        reason = f"{reason} (clocks before: {record})".strip()
+        click.echo(f"clocks before: {record}; after the run a person restores them: nvidia-smi -rgc", err=True)
     catalogue.give(action, target, seconds, by, reason, run_id)
     _emit(catalogue.status(run_id), form, out)
 

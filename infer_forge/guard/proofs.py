@@ -268,6 +268,26 @@ def refresh(run_id: str | None = None) -> list[tuple[str, str, str]]:
     return out
 
 
+def record_clocks(target: str) -> str:
+    """Write down the clocks of GPUs before a person lets a run lock them; the path of the record.
+
+    `target` is what `-i` will name: indices with commas, or `*` for all.
+
+    Raises:
+        MissingPart: nvidia-smi is not there or does not answer.
+        UsageFault: the target is none.
+    """
+    from infer_forge.base.atomic import write_atomic
+    from infer_forge.base.paths import paths
+
+    if target != "*" and not re.fullmatch(r"[\d,-]+", target):
+        raise UsageFault(f"{target!r} names no GPUs", next_step="write --target 0,1")
+    chosen = [] if target == "*" else ["-i", target]
+    text = _output([_program("nvidia-smi"), "-q", "-d", "CLOCK", *chosen])
+    place = paths().state / "guard" / f"clocks-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.txt"
+    return str(write_atomic(place, text + "\n"))
+
+
 def age_s(item: ownership.Owned) -> float:
     """Seconds since a proof was last confirmed."""
     return max(0.0, time.time() - item.checked_at)

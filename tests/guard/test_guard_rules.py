@@ -151,3 +151,34 @@ def test_a_verdict_says_where_why_and_what_instead(check: Any) -> None:
     assert found.safer
     assert found.coverage == "full"
     assert check("python nosuch.py").coverage == "partial"
+
+
+def test_locked_contracts_and_ledgers_are_known_by_their_content(check: Any, tmp_path: Path) -> None:
+    from infer_forge.base import contracts
+    from infer_forge.base.ledger import Ledger
+
+    own = {"cwd": str(tmp_path), "owned_paths": [str(tmp_path)]}
+    (tmp_path / "bench").mkdir()
+    contracts.lock_once(tmp_path / "bench" / "contract.json", "benchmark", {"metric": "tput"})
+    Ledger(tmp_path / "bench" / "rows.jsonl").append("row", {"x": 1})
+    (tmp_path / "plain.json").write_text('{"a": 1}')
+    (tmp_path / "out").mkdir()
+    for acting in (
+        "rm bench/contract.json",
+        "echo {} > bench/contract.json",
+        "sed -i s/a/b/ bench/rows.jsonl",
+        "echo x >> bench/rows.jsonl",
+        "mv bench/rows.jsonl /dev/null",
+        "rm -rf bench",
+        "rm -rf *",
+        'python3 -c \'open("bench/contract.json", "w")\'',
+    ):
+        assert check(acting, **own).verdict == "deny", acting
+    for harmless in (
+        "cat bench/contract.json",
+        "cp bench/rows.jsonl out/",
+        "rm plain.json",
+        "rm -rf out",
+        "echo {} > plain.json",
+    ):
+        assert check(harmless, **own).verdict == "allow", harmless

@@ -109,6 +109,44 @@ def _pattern_guarded(pattern: str, bench: Any) -> bool:
     return matches(fixed_part(pattern), bench.pol["self_patterns"])
 
 
+def locked_record(path: str, *, tree: bool = False) -> bool:
+    """Whether a file is a locked contract or a ledger by its first bytes; with `tree`, whether a folder holds one near its top."""
+    if path.endswith((".json", ".jsonl")):
+        return _is_record(path)
+    if not tree or not os.path.isdir(path) or os.path.islink(path):
+        return False
+    opened = 0
+    folders = [path]
+    for step in range(40):
+        if step >= len(folders):
+            return False
+        try:
+            entries = list(os.scandir(folders[step]))[:200]
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if folders[step].count("/") - path.count("/") < 2 and entry.name not in (".git", "node_modules"):
+                    folders.append(entry.path)
+            elif entry.name.endswith((".json", ".jsonl")) and opened < 60:
+                opened += 1
+                if _is_record(entry.path):
+                    return True
+    return False
+
+
+def _is_record(path: str) -> bool:
+    try:
+        if not os.path.isfile(path) or os.path.getsize(path) > 64 * 1024 * 1024:
+            return False
+        with open(path, "rb") as file:
+            head = file.read(400)
+    except OSError:
+        return False
+    ledger = head.startswith(b'{"hash":"') and b'"seq":' in head
+    return ledger or (b'"locked_at"' in head and b'"sha256"' in head)
+
+
 def _unseen(cmd: Cmd, bench: Any, path: str) -> Answer | None:
     """Places whose files cannot be proved from here: containers, other nodes."""
     inside = bench.inside(cmd)
@@ -166,6 +204,8 @@ def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) ->
     base = fixed_part(path) if word.glob else path
     if guarded(path, bench, tree=recursive or (word.glob and not any(c in path for c in "*?["))):
         return DENY, "guard.self", f"{path} holds what belongs to the guard, or a locked record"
+    if locked_record(base, tree=recursive or word.glob):
+        return DENY, "guard.self", f"{base} is or holds a locked contract or a ledger"
     if ctx.owns_path(base) and not (word.glob and ".." in word.text):
         if word.dyn:
             return ASK, "files.delete", f"a part of {word.text} is unknown"
@@ -246,6 +286,8 @@ def _write_one(path: str, cmd: Cmd, bench: Any, truncating: bool) -> Answer:
             return ALLOW, "", ""
     if guarded(path, bench):
         return DENY, "guard.self", f"{path} belongs to the guard or to a locked record"
+    if locked_record(path):
+        return DENY, "guard.self", f"{path} is a locked contract or a ledger"
     if path.startswith(("/proc/", "/sys/")) and not re.match(
         r"^/proc/(?:self|thread-self|\d+)/(?:fd/\d+|oom_score_adj|comm)$", path
     ):
