@@ -1,0 +1,113 @@
+"""The verb `triage`: inputs in, one verdict out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.records import Report
+from infer_forge.crash import dumps, flight, read
+from infer_forge.crash.judge import Judge
+from infer_forge.crash.model import Context
+from infer_forge.crash.prefixes import Clock
+from infer_forge.crash.report import build
+from infer_forge.crash.scan import Evidence, Scanner
+from infer_forge.crash.timeline import collapsed, ordered
+
+
+def triage(paths: Sequence[str | Path], *, context: Context | None = None) -> Report:
+    """Logs, dumps and transcripts of any number of ranks and hosts become one verdict.
+
+    Args:
+        paths: files, folders, gzip files; `-` is standard input.
+        context: what the user states about the run.
+
+    Returns:
+        A report of kind `crash`; its top-level keys are those of `docs/crash.md`.
+
+    Raises:
+        UsageFault: no path. InputUnusable: a path cannot be used, or no input could be read.
+    """
+    if not paths:
+        raise UsageFault("no input", next_step="name log files, folders, or - for standard input")
+    found = read.sources(list(paths))
+    evidence = Evidence()
+    scanner = Scanner(evidence, Clock())
+    flights: dict[int, tuple[str, dict[str, Any]]] = {}
+    used = 0
+    for source in found:
+        try:
+            used += _take(source, scanner, evidence, flights)
+        except InputUnusable as fault:
+            if len(found) == 1:
+                raise
+            source.kind, source.note = "skipped", fault.what
+            evidence.lost.append(f"{source.shown}: {fault.what}")
+        evidence.lost += [f"{source.shown}: {x}" for x in source.lost]
+    dumped = dumps.read_dumps(found, [Path(p) for p in paths if str(p) != "-"], evidence.lost)
+    dumps.add_to(evidence.calls, dumped)
+    if not used and not dumped and not evidence.gpucores:
+        raise InputUnusable(
+            "holds nothing that can be read",
+            where=", ".join(map(str, paths[:3])),
+            next_step="give logs as text or gzip, dump folders, or flight-recorder dumps",
+        )
+    events = collapsed(ordered(evidence.events))
+    stated = context or Context()
+    analysis = flight.analyse(flights)
+    verdict = Judge(evidence, events, stated, analysis).decide()
+    return build(verdict, evidence, events, found, stated, dumped=len(dumped), flights=len(flights))
+
+
+def _take(
+    source: read.Source, scanner: Scanner, evidence: Evidence, flights: dict[int, tuple[str, dict[str, Any]]]
+) -> int:
+    """Read one file; 1 when it could be used."""
+    if source.kind == "log":
+        before = evidence.bytes_read
+        scanner.scan(read.blocks(source), source.shown, str(source.path))
+        return int(evidence.bytes_read > before)
+    if source.kind in ("pickle", "flight_json"):
+        data = flight.load(source.path, source.shown)
+        rank = flight.rank_of(source.path, data)
+        if rank is None:
+            evidence.lost.append(f"{source.shown}: its rank is unknown (no digits at the end of the name)")
+            return 1
+        if rank in flights:
+            evidence.lost.append(f"{source.shown}: a second dump of rank {rank}; the first counts")
+            return 1
+        flights[rank] = (source.shown, data)
+        return 1
+    if source.kind == "gpucore":
+        evidence.gpucores.append(source.shown)
+        return 1
+    if source.kind in ("record", "bundle"):
+        return _record(source, evidence)
+    if source.kind == "skipped" and source.note and source.note != "a page":
+        evidence.lost.append(f"{source.shown}: {source.note}") if source.note.startswith(
+            ("a link", "may not", "no regular")
+        ) else None
+    return 0
+
+
+def _record(source: read.Source, evidence: Evidence) -> int:
+    """The record of `crash record`: environment and how the run ended."""
+    if source.size > 8 << 20:
+        evidence.lost.append(f"{source.shown}: too large, not read")
+        return 0
+    try:
+        data: Any = json.loads(source.path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        evidence.lost.append(f"{source.shown}: is no record of a run")
+        return 0
+    if not isinstance(data, dict):
+        return 0
+    run = cast("dict[str, Any]", data)
+    evidence.run = run
+    env = run.get("env")
+    if isinstance(env, dict):
+        evidence.env |= {str(k): str(v) for k, v in cast("dict[Any, Any]", env).items()}
+    return 1
