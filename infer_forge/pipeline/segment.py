@@ -8,7 +8,7 @@ frequent halves become templates, and `infer_forge.pipeline.align` parses every 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from infer_forge.base.kernels import classify, simplify
@@ -19,6 +19,12 @@ ATTENTION, FFN, BLOCK, NONE = "attn", "ffn", "block", ""
 _LONGEST = 600
 _MOST = 48
 """Templates of a device at the most."""
+_NOISE = 0.04
+"""With more of the halves than this seen only once, kernels were lost: what is rare then is no half of its own,"""
+_WORTH = 0.8
+"""Least gain in score that a template must bring for each time it was seen."""
+_REPEATS = 0.08
+"""unless it occurs in so many of the sequences."""
 _LONE = 3
 """Up to so many distinct sequences a half seen once counts; with more, a real one would repeat."""
 
@@ -150,7 +156,11 @@ def learn(
                 seen[tuple(ids[segment.start : segment.end]), segment.kind] += count
     ranked = sorted(seen.items(), key=lambda x: (-x[1], -len(x[0][0])))[:400]
     found: list[Template] = []
+    noisy = is_noisy(seen.values(), len(pieces))
+    least = max(3, round(_REPEATS * sum(n for _, n in pieces))) if noisy else 1
     for (half, kind), count in ranked:
+        if found and count < least:
+            continue
         share, parents = explain(half, found) if found else (0.0, None)
         if count == 1 and len(pieces) > _LONE:
             continue
@@ -160,6 +170,30 @@ def learn(
         if len(found) >= _MOST:
             break
     return found
+
+
+def is_noisy(counts: Iterable[int], pieces: int) -> bool:
+    """Whether kernels were lost: a good part of the halves was seen only once."""
+    every = list(counts)
+    return sum(c for c in every if c == 1) > _NOISE * sum(every) and pieces > _LONE
+
+
+def pruned(templates: list[Template], score: Callable[[list[Template]], float]) -> list[Template]:
+    """Without the templates that the others explain as well: halves whose border was lost, or a half's rest.
+
+    Args:
+        score: sum of the parse scores of the sequences under some templates.
+    """
+    kept = list(templates)
+    best = score(kept)
+    for one in sorted(templates, key=lambda t: t.count):
+        rest = [t for t in kept if t is not one]
+        if not any(t.kind == one.kind and t.count > one.count for t in rest) or any(_replaces(one.names, t.names) for t in rest):
+            continue
+        without = score(rest)
+        if without >= best - _WORTH * one.count:
+            kept, best = rest, without
+    return [Template(k, t.names, t.kind, t.count) for k, t in enumerate(kept)]
 
 
 def _is_new(
@@ -173,11 +207,13 @@ def _is_new(
 ) -> bool:
     """Whether a half is one of its own, and no template with kernels lost, added or swapped."""
     if share < explained:
-        return True
+        return not any(Counter(half) <= Counter(t.names) and count < own_share * t.count for t in found)
     if parents is not None:
         return count >= max(3, own_share * max(found[p].count for p in parents))
     mine = Counter(half)
-    if count < 2 or any(Counter(t.names) == mine for t in found):
+    if count < 2 or any(mine <= Counter(t.names) and count < own_share * t.count for t in found):
+        return False
+    if any(Counter(t.names) == mine for t in found):
         return False
     return any(_replaces(half, t.names) for t in found) or count >= 0.5 * own_share * found[0].count
 

@@ -13,12 +13,14 @@ from infer_forge.pipeline import number
 from infer_forge.pipeline.align import FREE, Aligner, Parse, grammar_of
 from infer_forge.pipeline.model import HALVES, PLACE, Lane, Layer, Pass
 from infer_forge.pipeline.roles import Role, numbers
-from infer_forge.pipeline.segment import ATTENTION, BLOCK, Names, Template, cut, learn
+from infer_forge.pipeline.segment import ATTENTION, BLOCK, Names, Template, cut, is_noisy, learn, pruned
 from infer_forge.trace.columns import I64, WorkKind
 from infer_forge.trace.model import Trace
 
 _MAIN_SHARE = 0.6
 """A stream that holds at least this share of a unit's kernels is its main stream; without one all streams count, by time."""
+_SAMPLE = 24
+"""Longest sequences on which templates are weighed."""
 _STUB = 5
 _TELLING = (Role.MIXER, Role.FFN, Role.GEMM)
 
@@ -150,6 +152,15 @@ def _learn(units: list[Unit], trace: Trace, names: Names) -> tuple[list[Template
 
     explain_with: list[Aligner | None] = [None]
     templates = learn(pieces, names, explain, limits["explained"], limits["own_share"])
+    rough = Counter(tuple(ids[x.start : x.end]) for ids, _ in pieces for x in cut(ids, names) if x.kind)
+    if len(templates) > 2 and is_noisy(rough.values(), len(pieces)):
+        sample = sorted(pieces, key=lambda p: -len(p[0]))[:_SAMPLE]
+
+        def score(some: list[Template]) -> float:
+            one = Aligner([Template(k, t.names, t.kind, t.count) for k, t in enumerate(some)], trace.names, grammar)
+            return sum(one.parse(np.array(ids, np.int32)).score for ids, _ in sample)
+
+        templates = pruned(templates, score)
     return templates, Aligner(templates, trace.names, grammar)
 
 
