@@ -84,7 +84,11 @@ def _begin(session: Session, candidate: Candidate) -> tuple[lifecycle.Engine | N
         )  # fmt: skip
     except ForgeError as fault:
         return None, ("failed", f"it could not be started: {fault.what}")
-    lifecycle.wait(engine, session.config.budget.start_timeout_s, expect_model=expect)
+    try:
+        lifecycle.wait(engine, session.config.budget.start_timeout_s, expect_model=expect)
+    except BaseException:
+        lifecycle.stop(engine, grace_s=session.grace_s)  # interrupted while it starts: nobody else knows it yet
+        raise
     if engine.status != lifecycle.HEALTHY:
         return engine, (lifecycle.row_status(engine.status), f"{engine.status}: {engine.reason}")
     return engine, None

@@ -223,7 +223,11 @@ def start(
     )  # fmt: skip
     if wait_s > 0:
         click.echo(f"engine {engine.id} started, waiting for health (log: {engine.log})", err=True)
-        lifecycle.wait(engine, wait_s, expect_model=expect_model)
+        try:
+            lifecycle.wait(engine, wait_s, expect_model=expect_model)
+        except KeyboardInterrupt:
+            lifecycle.stop(engine)
+            raise
     if engine.status in lifecycle.FAILURES:
         if not keep_failed:
             lifecycle.stop(engine)

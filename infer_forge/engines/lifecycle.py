@@ -170,8 +170,12 @@ def start(
             return engine
         raise
     engine.process = process.to_json()
-    engine.save()
-    _record_birth(engine, process)
+    try:
+        engine.save()
+        _record_birth(engine, process)
+    except BaseException:
+        stop(engine, grace_s=5, machine_state=False)
+        raise
     return engine
 
 

@@ -219,7 +219,11 @@ class Place:
         """
         container = self.container_id()
         pid = self._start_local(argv, log, env, cwd) if self.is_local else self._start_remote(argv, log, env, cwd)
-        facts = self.shell(_FACTS, str(pid)).out
+        try:
+            facts = self.shell(_FACTS, str(pid)).out
+        except BaseException:
+            self._forget(pid)
+            raise
         told = dict(line.split(" ", 1) for line in facts.splitlines() if " " in line)
         stat = parse_stat(told.get("stat", ""))
         if stat is None:
@@ -227,6 +231,15 @@ class Place:
         return Process(
             self.spec, told.get("host", ""), told.get("boot") or None, pid, stat.start_ticks, stat.pgrp, container
         )
+
+    def _forget(self, pid: int) -> None:
+        """End a process that was started a moment ago and that nobody could record."""
+        if self.is_local:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, 9)
+        else:
+            with contextlib.suppress(MissingPart):
+                self.run(["/bin/sh", "-c", f"kill -9 -{pid}"], timeout_s=10)
 
     def _start_local(self, argv: Sequence[str], log: str, env: Mapping[str, str] | None, cwd: str | None) -> int:
         Path(log).parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from infer_forge.base import contracts
-from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.bench import contract_lock, pilot, search_config, workload
 from infer_forge.bench.ledger_rows import RowStore
 from infer_forge.bench.model import Row
@@ -255,3 +255,12 @@ def test_a_workload_that_is_not_the_contract_s_is_refused(tmp_path: Path) -> Non
     workload.write_workload(config.grid, layout(tmp_path).workload)
     with pytest.raises(GateRefused, match="is workload"):
         contract_lock.lock_contract(tmp_path, draft, accepted_by="ann", reason="r")
+
+
+def test_the_tool_tells_what_a_lock_is_missing(tmp_path: Path) -> None:
+    from infer_forge_mcp.tools.bench_locks import lock_contract
+
+    path = tmp_path / "contract.json"
+    path.write_text(json.dumps(search_config.draft_contract(search_config.config_of(raw_config()))))
+    with pytest.raises(ForgeError, match=r"incomplete: point\.model\.revision"):
+        lock_contract(run=str(tmp_path / "run"), contract=str(path))

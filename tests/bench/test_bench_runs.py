@@ -214,10 +214,10 @@ def test_another_configuration_than_the_contract_s_is_refused(tmp_path: Path) ->
             search.require_same(config_of(tmp_path, **change), contract)
 
 
-def test_a_killed_search_leaves_no_server_behind_and_goes_on(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    config = config_of(tmp_path)
-    sha256 = locked(run, config)
+def begun(
+    run: Path, config: search_config.SearchConfig, tmp_path: Path
+) -> tuple[subprocess.Popen[bytes], lifecycle.Engine]:
+    """A search in another process whose first engine is starting, slowly."""
     raw = raw_config(config.model)
     raw["engines"][0]["env"] = {"FAKE_ENGINE": "slow_start=3"}
     path = tmp_path / "c.yaml"
@@ -238,13 +238,30 @@ def test_a_killed_search_leaves_no_server_behind_and_goes_on(tmp_path: Path) -> 
         argv, env=environment(bench="mode=model"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     engines = layout(run).engines
-    end = time.monotonic() + 20
-    while not list(engines.glob("*/engine.json")) and time.monotonic() < end:
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if list(engines.glob("*/engine.json")) and (found := lifecycle.listed(engines)) and found[0].process:
+            return child, found[0]
         time.sleep(0.01)
-    time.sleep(0.1)
+    raise TimeoutError
+
+
+def test_a_search_that_is_asked_to_end_stops_its_server(tmp_path: Path) -> None:
+    run, config = tmp_path / "run", config_of(tmp_path)
+    locked(run, config)
+    child, engine = begun(run, config, tmp_path)
+    child.terminate()
+    assert child.wait(timeout=30) != 0
+    assert runner.family(engine.proof) == []
+    assert lifecycle.load(engine.folder).stopped is not None
+
+
+def test_a_killed_search_leaves_no_server_behind_and_goes_on(tmp_path: Path) -> None:
+    run, config = tmp_path / "run", config_of(tmp_path)
+    sha256 = locked(run, config)
+    child, left = begun(run, config, tmp_path)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    left = lifecycle.listed(engines)[0]
     assert runner.family(left.proof)
     session = session_of(run, config)
     assert search.spent(session.store, "sglang", sha256).runs == 1
