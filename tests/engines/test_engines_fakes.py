@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.engines.fakes.launch import command, engine, environment, free_port, wait_healthy
@@ -43,12 +44,9 @@ def test_an_engine_serves_models_metrics_and_streams_tokens(framework: str) -> N
 
 
 def test_an_engine_starts_within_a_moment() -> None:
-    best = 9.0
-    for _ in range(3):
-        begin = time.perf_counter()
-        with engine("vllm"):
-            best = min(best, time.perf_counter() - begin)
-    assert best < 0.6, "150 ms on a quiet machine"
+    with engine("vllm") as running:
+        spent = psutil.Process(running.process.pid).cpu_times()
+    assert spent.user + spent.system < 0.4, "about 0.1 s of processor time, whatever else the machine does"
 
 
 @pytest.mark.parametrize(
