@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -27,7 +28,7 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         match = _COMMAND_OPTION.match(word.text) if word.text.startswith("--") else None
         if match and " " in match.group(1) and name not in ("git", "docker", "podman"):
             walk.nested(match.group(1), cmd, f"{name} {word.text.split('=', 1)[0]}")
-    if name in ("cp", "ln", "install", "mv", "curl", "wget", "tee", "dd"):
+    if name in ("cp", "ln", "install", "mv", "curl", "wget", "tee", "dd", "mkdir"):
         _copied(cmd, walk)
     handler = HANDLERS.get(name)
     if handler is not None:
@@ -65,7 +66,9 @@ def _copied(cmd: Cmd, walk: Any) -> None:
         if source in walk.shell.pol["known"] and re.match(r"^/(?:usr/)?(?:local/)?s?bin/", plain[0].text) and target:
             walk.scope.aliases[target] = walk.scope.aliases[f"./{target}"] = source
         walk.wrote(plain[1], None)
-    elif cmd.name == "tee":
+        if cmd.name == "ln":
+            walk.shell.notes.setdefault("links", []).append(os.path.normpath(target))
+    elif cmd.name in ("tee", "mkdir"):
         for word in plain:
             walk.wrote(word, None)
     elif cmd.name in ("curl", "wget"):

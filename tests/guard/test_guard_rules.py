@@ -182,3 +182,14 @@ def test_locked_contracts_and_ledgers_are_known_by_their_content(check: Any, tmp
         "echo {} > plain.json",
     ):
         assert check(harmless, **own).verdict == "allow", harmless
+
+
+def test_what_the_same_command_line_makes_may_be_removed_by_it(check: Any, tmp_path: Path) -> None:
+    new, old = tmp_path / "new", tmp_path / "old"
+    old.touch()
+    assert check(f"cat > {new} <<'E'\nprint(1)\nE\npython {new}; rm {new}").verdict == "allow"
+    assert check(f"mkdir {new} && cd {new} && ls && cd - && rm -rf {new}").verdict == "allow"
+    assert check(f"echo x > {old}; rm {old}").verdict == "deny"
+    assert check(f"rm {new}").verdict == "deny"
+    assert check(f"ln -s /data/models {new}; rm -rf {new}/").verdict == "deny"
+    assert check(f"echo x > {new}; ssh gpu08 rm {new}").verdict == "deny"

@@ -188,12 +188,23 @@ def delete(word: Word, cmd: Cmd, bench: Any, *, recursive: bool) -> Answer:
     paths = candidates(word, cmd, bench, follow=False)
     if paths is None:
         return (ASK if ctx.present else DENY), "files.delete", "the folder in which this would delete is not known"
+    if not word.dyn and not word.glob and _made_here(word, paths, cmd, bench):
+        return ALLOW, "", ""
     worst: Answer = (ALLOW, "", "")
     for path in paths:
         answer = _delete_one(path, word, cmd, bench, recursive)
         if RANK[answer[0]] > RANK[worst[0]]:
             worst = answer
     return worst
+
+
+def _made_here(word: Word, paths: list[str], cmd: Cmd, bench: Any) -> bool:
+    """Whether the same command line makes this path, which is not there yet."""
+    written: dict[str, str | None] = bench.shell.notes.get("written", {})
+    name = os.path.normpath(word.text)
+    linked = name in bench.shell.notes.get("links", []) and word.text.endswith("/")
+    here = name in written and not linked and cmd.place.node is None and cmd.place.container is None
+    return here and bool(paths) and not any(os.path.lexists(p) for p in paths)
 
 
 def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) -> Answer:
