@@ -7,7 +7,40 @@ show runtime and GPUs idle for the policy's whole window; clean-up is a separate
 nothing else; and freed GPUs must be probed again before the next claim.
 """
 
+from typing import TYPE_CHECKING
+
 from infer_forge.base.lazy import attach
+
+if TYPE_CHECKING:
+    from infer_forge.nodes.claims import check_epoch, claim, mark, release
+    from infer_forge.nodes.collector import collect
+    from infer_forge.nodes.eligibility import cleanup, eligible
+    from infer_forge.nodes.looking import observe
+    from infer_forge.nodes.probing import verify
+    from infer_forge.nodes.registry import Registry, set_policy
+    from infer_forge.nodes.reports import history, policy_report, status
+    from infer_forge.nodes.retention import gc
+    from infer_forge.nodes.states import evaluate
+
+
+__all__ = [
+    "Registry",
+    "check_epoch",
+    "claim",
+    "cleanup",
+    "collect",
+    "eligible",
+    "evaluate",
+    "gc",
+    "history",
+    "mark",
+    "observe",
+    "policy_report",
+    "release",
+    "set_policy",
+    "status",
+    "verify",
+]
 
 __getattr__, __dir__ = attach(
     __name__,
