@@ -84,15 +84,13 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
     data = str(data_path(DATA))
     user, project = compiled.user_file(), compiled.project_file(folder)
     policy = _base()
+    shipped = {name: list(policy[name]) for name in _LISTS}
     for path, may_loosen in ((user, True), (project, False)):
         if path and os.path.isfile(path):
             _merge(policy, _read(path), path, may_loosen=may_loosen)
     policy["self_paths"] = [*_self_paths(), *policy.pop("_protected", [])]
-    body = {
-        "v": compiled.VERSION,
-        "policy": policy,
-        "sources": {p: compiled.digest(p) for p in (data, user, project) if p},
-    }
+    sources = {p: compiled.digest(p) for p in (data, user, project) if p}
+    body = {"v": compiled.VERSION, "policy": policy, "sources": sources, "own": _own_part(policy, shipped)}
     _check_examples(policy)
     if keep:
         _keep(compiled.place(project), body, person if person is not None else sys.stdin.isatty())
@@ -102,7 +100,7 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
 def _keep(target: str, body: dict[str, Any], person: bool) -> None:
     previous = _previous(target)
     if previous is not None and not person:
-        looser = loosened(previous, body["policy"])
+        looser = loosened(previous, body["own"])
         if looser:
             raise HumanNeeded(
                 f"the changed guard policy is looser than the compiled one ({looser})",
@@ -117,14 +115,24 @@ def _keep(target: str, body: dict[str, Any], person: bool) -> None:
 def _previous(target: str) -> dict[str, Any] | None:
     try:
         with open(target, "rb") as file:
-            return compiled.unpack(file.read())["policy"]
+            body = compiled.unpack(file.read())
+            return body["own"] if body["v"] == compiled.VERSION else None
     except (OSError, ValueError, KeyError, TypeError, compiled.PolicyFault):
         return None
 
 
+def _own_part(policy: dict[str, Any], shipped: dict[str, list[str]]) -> dict[str, Any]:
+    """What the user's and the project's files add to the shipped rules."""
+    lists = {name: [v for v in policy[name] if v not in shipped[name]] for name in _LISTS}
+    return {**lists, **{k: policy[k] for k in ("push_allowed", "decisions", "custom", "production", "require_claims")}}
+
+
 def loosened(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """What a new policy takes back of an old one, in a few words; empty when nothing."""
-    for name in (*_LISTS, "risk_words", "shared_variables"):
+    """What the team's files take back of what they said before, in a few words; empty when nothing.
+
+    What infer-forge itself ships does not count: a newer version may know better.
+    """
+    for name in _LISTS:
         gone = [x for x in old.get(name, []) if x not in new.get(name, [])]
         if gone:
             return f"{name} loses {gone[0]}"
@@ -144,12 +152,18 @@ def loosened(old: dict[str, Any], new: dict[str, Any]) -> str:
     return ""
 
 
-def _base() -> dict[str, Any]:
+def load_shipped() -> dict[str, Any]:
+    """The rule data that infer-forge ships."""
     from infer_forge.base.resources import load_yaml
+
+    return dict(load_yaml(DATA))
+
+
+def _base() -> dict[str, Any]:
     from infer_forge.guard import unwrap
     from infer_forge.guard.rules import TABLE
 
-    data: dict[str, Any] = dict(load_yaml(DATA))
+    data = load_shipped()
     policy = {k: v for k, v in data.items() if k not in ("version", "constraints")}
     policy["secret_files_not"] = data["secret_files_not"]
     known = {

@@ -128,3 +128,19 @@ def test_protected_paths_of_a_project_are_as_safe_as_the_guards_own(tmp_path: Pa
     assert verdict("echo x > locked/contract.json", made, **own) == "deny"
     assert verdict("rm -rf locked", made, **own) == "deny"
     assert verdict("cat locked/contract.json", made, **own) == "allow"
+
+
+def test_a_newer_version_of_the_shipped_rules_needs_no_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = policy.load_shipped
+
+    def older() -> dict[str, Any]:
+        data = dict(real())
+        data["shared_paths"] = [*data["shared_paths"], "^/a/pattern/that/went/away/"]
+        data["risk_words"] = [*data["risk_words"], "frobnicate"]
+        return data
+
+    monkeypatch.setattr(policy, "load_shipped", older)
+    policy.compile_policy(str(tmp_path), person=False)
+    monkeypatch.setattr(policy, "load_shipped", real)
+    made = policy.compile_policy(str(tmp_path), person=False)
+    assert "^/a/pattern/that/went/away/" not in made["shared_paths"]
