@@ -93,7 +93,12 @@ class Grant:
 
 @dataclass
 class Run:
-    """Everything that is recorded of one run."""
+    """Everything that is recorded of one run.
+
+    Attributes:
+        profile: `ordinary`, or `read_only`: the guard then denies whatever is not known to only read.
+        profile_task: the task whose lock switched the profile, and whose end switches it back.
+    """
 
     run_id: str
     root: str | None = None
@@ -108,6 +113,8 @@ class Run:
     protected_paths: list[str] = field(default_factory=list[str])
     coder: str | None = None
     grants: list[Grant] = field(default_factory=list[Grant])
+    profile: str = "ordinary"
+    profile_task: str | None = None
 
     def of_kind(self, kind: str) -> list[Owned]:
         """The owned things of one kind."""

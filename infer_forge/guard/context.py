@@ -67,6 +67,7 @@ class Context:
         self.coder: str | None = None
         self.grants: list[ownership.Grant] = []
         self.venv: str | None = None
+        self.profile = "ordinary"
         self._ancestors: list[int] | None = None
 
     # ------------------------------------------------------------ proofs
@@ -196,6 +197,7 @@ def from_dict(given: Mapping[str, Any]) -> Context:
         ctx.protected_paths = list(listed("protected_paths"))
         ctx.branch = data.get("branch")
         ctx.coder = data.get("coder")
+        ctx.profile = str(data.get("profile") or "ordinary")
         ctx.grants = [
             ownership.Grant(
                 str(g["action"]),
@@ -266,4 +268,5 @@ def _fill(ctx: Context, run: ownership.Run) -> None:
     ctx.protected_branches = list(run.protected_branches)
     ctx.protected_paths = list(run.protected_paths)
     ctx.coder = run.coder
+    ctx.profile = run.profile
     ctx.grants = [g for g in run.grants if g.live(now)]

@@ -35,7 +35,10 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
     redirects, stdin, visible = function("files.redirects"), function("secrets.stdin"), function("gpu.visible")
     custom, production, governed = bench.pol["custom"], bench.pol["production"], bench.pol["governed_paths"]
     secrets_text(text, bench)
+    reads_only = function("diagnosis.reads_only") if bench.ctx.profile == "read_only" else None
     for cmd in shell.cmds:
+        if reads_only is not None:
+            reads_only(cmd, bench)
         if cmd.redirects:
             redirects(cmd, bench)
             stdin(cmd, bench)

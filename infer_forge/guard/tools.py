@@ -115,7 +115,12 @@ def _edit(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
             policy["rules"]["secrets.literal"]["safer"],
             tool,
         )
+    from infer_forge.guard.rules.diagnosis import edit_fault
+
     for path in paths:
+        fault = edit_fault(path, folder, bench)
+        if fault:
+            return DENY, "diagnosis.write", fault, policy["rules"]["diagnosis.write"]["safer"], f"{tool} {path}"
         cmd = Cmd([Word(":")], {}, [Redirect(">", "", Word(path, quoted=True))], None, (0, 0), (folder,))
         verdict, rule, why = write(Word(path, quoted=True), cmd, bench, truncating=False)
         if rule in ("files.outside", "files.overwrite"):
