@@ -19,7 +19,7 @@ ANCHORS = (
     "statistics=[unavailable", "[statistics error", "[DUMP ERROR", "[LOGGING ERROR", "umped to: ", "Failed to dump outputs",
     "Output:", "Output value:", "statistics=[skipped: graph capture", "statistics skipped: CUDA graph capture", "Positional input arguments:",
 )  # fmt: skip
-EXTRA = rb"nan_count=[1-9]|inf_count=[1-9]|min=-?[0-9]"
+EXTRA = rb"nan_count=[1-9]|inf_count=[1-9]"
 _CALL = re.compile(
     rb"\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] (?P<lib>SGLang Kernel|FlashInfer) API Call: (?P<fn>[^\r\n]{1,300})|\[(?P<ts2>[^\]]{8,40})\] Crash recorder Call: (?P<fn2>[^\r\n]{1,300})"
 )
@@ -43,6 +43,7 @@ class Calls:
         self._keys: dict[tuple[str, bytes], tuple[object, ...]] = {}
         self._current: dict[str, tuple[object, ...]] = {}
         self.dropped = 0
+        self.statistics: set[str] = set()
 
     def fast_call(self, raw: bytes, no: int, path: str, parse: Callable[[], Line]) -> bool:
         """A `Call:` line without decoding its prefix anew; False when it is none."""
@@ -150,6 +151,13 @@ class Calls:
         call.bad_values[side] = call.bad_values.get(side, 0) + int(found["n"])
         if log.first_bad_values is None:
             log.first_bad_values = call
+
+
+def with_levels(calls: Calls) -> None:
+    """Files with statistics were written at level 5 or higher."""
+    for log in calls.logs.values():
+        if log.origin.path in calls.statistics:
+            log.level = max(log.level, 5)
 
 
 def merged(logs: dict[tuple[object, ...], CallLog]) -> list[CallLog]:

@@ -147,9 +147,11 @@ class Judge:
         solid = [
             e for e in roots if e.group != "python" and not _wraps(e) and e.sig not in _TOOL and not self._minor(e)
         ]
-        fatal = [e for e in solid if e.group == "cuda" or e.group == "hardware"]
+        if any(e.group == "cuda" and e.source != "kernel_log" for e in solid):
+            solid = [e for e in solid if e.source != "kernel_log"]  # the driver's note of the same fault says less
+        fatal = [e for e in solid if e.group in ("cuda", "hardware")]
         first = solid[0] if solid else None
-        if first is not None and first.group in ("oom", "build", "other") and first.group != "hang":
+        if first is not None and first.group in ("oom", "build", "other"):
             later = [e for e in fatal if is_sticky(e) and e.order > first.order]
             survived = first.origin.process == later[0].origin.process and _gap(first, later[0]) > 5 if later else False
             if later and (first.group in ("build", "other") or survived):
@@ -322,6 +324,7 @@ class Judge:
                 for e in tied[:3]
             ]
         self._surfaced(root)
+        self._device_by_xid(root)
         replay = v.cls == "ima_graph_replay" or any(names.is_replay(f"{f[0]} {f[2]}") for f in root.frames[-4:])
         found = signature_of(root)
         if replay and v.step == "coredump":
@@ -343,6 +346,20 @@ class Judge:
         if v.certainty == "surfaced_only":
             v.kernel = v.api = v.location = None
         _at_shutdown(v, root, self.events)
+
+    def _device_by_xid(self, root: Event) -> None:
+        """The GPU and engine out of the driver's note, when it is of the same process or the only one."""
+        v = self.verdict
+        notes = [e for e in self.events if e.source == "kernel_log" and e.facts.get("kind") == "application"]
+        own = [e for e in notes if e.facts.get("pid") is not None and e.facts["pid"] == root.origin.pid]
+        gpus = {e.facts.get("pci") for e in notes}
+        note = own[0] if own else notes[0] if len(gpus) == 1 else None
+        if note is None:
+            return
+        v.device = {"pci": note.facts.get("pci"), "index": None, "sm": note.facts.get("sm")}
+        v.facts |= {k: note.facts[k] for k in ("engine", "fault", "access", "address") if k in note.facts}
+        if str(note.facts.get("engine", "")).startswith("CE"):
+            v.facts["reading"] = f"engine {note.facts['engine']} is a copy engine: a copy, not a kernel"
 
     def _synchronous(self, root: Event) -> None:
         """Launch errors are returned by the launch itself: the stack is true."""
@@ -698,7 +715,9 @@ def _root_process(first: Event, roots: list[Event]) -> tuple[Event, list[Event]]
     else:
         tied = [
             e for e in sane
-            if e is not root and e.time is not None and e.rank is not None
+            if e is not root
+            and e.origin.path != root.origin.path
+            and e.time is not None and e.rank is not None
             and (e.time == root.time or (e.origin.host != root.origin.host and e.origin.host is not None and root.origin.host is not None and abs(e.time - root.time) < 1))
         ]  # fmt: skip
     return root, [root, *tied] if tied else []

@@ -18,7 +18,7 @@ from typing import BinaryIO, cast
 
 from infer_forge.base.errors import InputUnusable
 
-BLOCK = 4 << 20
+BLOCK = 1 << 22
 MAX_FILES = 20_000
 MAX_DEPTH = 12
 MAX_INFLATED = 16 << 30

@@ -30,7 +30,7 @@ def next_step(verdict: Verdict, context: Context) -> Step:
     words.setdefault("kernel", verdict.kernel or "KERNEL")
     words.setdefault("tool", "memcheck")
     for name in ("file", "evidence", "host", "reason", "line"):
-        if name in words and name != "command":
+        if name in words:
             words[name] = (
                 shlex.quote(words[name]) if name in ("file", "host", "evidence") else words[name].replace("'", "")
             )

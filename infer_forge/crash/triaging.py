@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.crash import dumps, flight, read
+from infer_forge.crash import calls, dumps, flight, read
 from infer_forge.crash.judge import Judge
 from infer_forge.crash.model import Context
 from infer_forge.crash.prefixes import Clock
@@ -48,6 +48,7 @@ def triage(paths: Sequence[str | Path], *, context: Context | None = None) -> Re
             evidence.lost.append(f"{source.shown}: {fault.what}")
         evidence.lost += [f"{source.shown}: {x}" for x in source.lost]
     dumped = dumps.read_dumps(found, [Path(p) for p in paths if str(p) != "-"], evidence.lost)
+    calls.with_levels(evidence.calls)
     dumps.add_to(evidence.calls, dumped)
     if not used and not dumped and not evidence.gpucores:
         raise InputUnusable(
