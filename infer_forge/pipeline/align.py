@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -66,9 +67,11 @@ class Aligner:
         self._insert[np.arange(self._count), self._length - 1] = self._w["insert_at_end"]
         odd, usual = self._w["odd_start"], self._w["start"]
         kinds = [t.kind for t in self.templates]
-        self._change = np.array([[usual if (a, b) in grammar else odd for b in kinds] for a in kinds]).reshape(
-            self._count, self._count
-        )
+        self._change: F64 = np.full((self._count, self._count), odd)
+        for i, a in enumerate(kinds):
+            for j, b in enumerate(kinds):
+                if (a, b) in grammar:
+                    self._change[i, j] = usual
         opens = {b for a, b in grammar if a == "gap"}
         self._enter = np.array([usual if k in opens else odd for k in kinds])
         self._memo: dict[tuple[bytes, bool, bool], Parse] = {}
@@ -134,7 +137,8 @@ class Aligner:
 
     def _entry(self, ends: F64, gap: float) -> F64:
         """Best score with which each template can be begun."""
-        return np.maximum((ends[:, None] - self._change).max(axis=0), gap - self._enter)
+        best: F64 = np.max(ends[:, None] - self._change, axis=0).astype(np.float64)
+        return np.maximum(best, gap - self._enter).astype(np.float64)
 
     def _trace(self, ids: list[int], scores: F64, gaps: F64, cut_end: bool) -> Parse:
         n, w = len(ids), self._w
@@ -200,7 +204,7 @@ class Aligner:
 def grammar_of(kinds: Sequence[str]) -> set[tuple[str, str]]:
     """Which kind of half may follow which, from the rough cut: rare neighbours come from lost kernels."""
     pairs: dict[tuple[str, str], int] = {}
-    for a, b in zip(kinds, kinds[1:], strict=False):
+    for a, b in pairwise(kinds):
         if a and b:
             pairs[a, b] = pairs.get((a, b), 0) + 1
     total = sum(pairs.values())

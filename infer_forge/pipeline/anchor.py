@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
@@ -63,4 +64,4 @@ def _bounds(at: list[int], each: int, end: bool, roles: list[Role]) -> list[tupl
             [len(roles), marks[-1] + usual, *(k for k in range(marks[-1] + 1, len(roles)) if roles[k] is Role.BREAKER)]
         )
         edges = [*marks, last]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import InputUnusable
@@ -65,26 +65,27 @@ def step_ceiling(
     """
     shape = read_config(config)
     data = jsonio.read_json(point)
-    body: dict[str, Any] = data.get("deployment_point", data) if isinstance(data, dict) else {}
+    facts = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    body = cast("dict[str, Any]", facts.get("deployment_point", facts))
     where = contracts.point_of(body, where=str(point))
     peaks = _peaks(where, point)
     topology = where.serving_topology
     layers_here = _stage_layers(shape, topology.pp or 1)
     split = Split(tp=topology.tp or 1, ep=topology.ep or 1, pp=topology.pp or 1, kv_bytes=_kv_bytes(where))
-    scenario = _scenario(data)
-    input_len = input_len or scenario.get("input_len") or 1024
-    output_len = output_len or scenario.get("output_len") or 1024
-    batch = batch or scenario.get("batch") or 16
-    loads = {
-        "prefill": (Load(input_len, 1, input_len * (input_len + 1) / 2, float(input_len)), None),
-        "decode": (_decode(batch, input_len + output_len // 2), None),
+    scenario = _scenario(facts)
+    prompt = input_len or scenario.get("input_len") or 1024
+    answer = output_len or scenario.get("output_len") or 1024
+    requests = batch or scenario.get("batch") or 16
+    loads: dict[str, tuple[Load, str | None]] = {
+        "prefill": (Load(prompt, 1, prompt * (prompt + 1) / 2, float(prompt)), None),
+        "decode": (_decode(requests, prompt + answer // 2), None),
     }
     measured: dict[str, dict[str, float]] = {}
     walls: dict[str, float] = {}
     report = Report("ceiling")
     inputs = [InputFile.of(config), InputFile.of(point)]
     if trace is not None:
-        lane, sha = _measure(trace, shape, cache, measured, walls, loads, input_len, output_len, report)
+        lane, sha = _measure(trace, shape, cache, measured, walls, loads, prompt, answer, report)
         inputs.append(sha)
         report.header.more["rank"] = lane.rank
     floors = Table(
@@ -157,9 +158,10 @@ def step_ceiling(
     )
     for table in (steps, families, floors):
         report.add(table)
-    report.extra["load"] = {"input_len": input_len, "output_len": output_len, "batch": batch}
+    report.extra["load"] = {"input_len": prompt, "output_len": answer, "batch": requests}
     report.extra["note"] = (
-        "A floor: weights, caches and activations move once at the vendor's peak; families one after the other. An idea gains at most its family's headroom."
+        "A floor: weights, caches and activations move once at the vendor's peak; families one after the other. "
+        "An idea gains at most its family's headroom."
     )
     for row in steps.dicts():
         seen = (
@@ -167,9 +169,8 @@ def step_ceiling(
             if row["measured_ms"]
             else ""
         )
-        report.summary.append(
-            f"{row['stage']}: {row['tokens']} tokens of {row['requests']} requests: floor {row['floor_ms']:.3f} ms{seen} ({row['complete']})"
-        )
+        what = f"{row['stage']}: {row['tokens']} tokens of {row['requests']} requests"
+        report.summary.append(f"{what}: floor {row['floor_ms']:.3f} ms{seen} ({row['complete']})")
     best = max((r for r in families.dicts() if r["headroom_us"]), key=lambda r: r["headroom_us"], default=None)
     report.next_step = (
         f"the most headroom is in {best['family']} of {best['stage']}: {best['headroom_us']:.0f} us a step"
@@ -192,24 +193,25 @@ def _peaks(where: Any, file: Path) -> GpuPeaks:
 
 
 def _kv_bytes(where: Any) -> float:
-    engine = where.runtime_profile.engine_config or {}
+    engine = cast("dict[str, Any]", where.runtime_profile.engine_config or {})
     for key in ("kv_cache_dtype", "kv-cache-dtype", "--kv-cache-dtype"):
         if key in engine:
             return _KV.get(str(engine[key]).lower(), 2.0)
     return 2.0
 
 
-def _scenario(data: Any) -> dict[str, Any]:
+def _scenario(facts: dict[str, Any]) -> dict[str, int | None]:
     """Input, output and batch of a contract's first scenario."""
-    grid = data.get("workload_grid") or data.get("grid") if isinstance(data, dict) else None
-    rows = grid.get("scenarios") if isinstance(grid, dict) else None
+    grid = cast("dict[str, Any]", facts.get("workload_grid") or facts.get("grid") or {})
+    rows = cast("list[dict[str, Any]]", grid.get("scenarios") or [])
     if not rows:
         return {}
     first = rows[0]
+    levels = cast("list[int | None]", first.get("concurrencies") or [])
     return {
         "input_len": first.get("input_len"),
         "output_len": first.get("output_len"),
-        "batch": next((c for c in first.get("concurrencies") or [] if c), None),
+        "batch": next((c for c in levels if c), None),
     }
 
 
@@ -245,10 +247,10 @@ def _measure(
         p, work = choice.chosen, one.work
         by: dict[str, float] = {}
         for n, d in zip(work.name[p.rows].tolist(), work.dur_ns[p.rows].tolist(), strict=True):
-            category = classify(one.names[n])
+            category = classify(one.names[int(n)])
             by[category] = by.get(category, 0.0) + d
         measured[stage], walls[stage] = by, float(p.wall_ns)
-        load = load_of(p, lane)
+        load = load_of(p)
         if load is None:
             continue
         note = None
@@ -264,8 +266,8 @@ def _measure(
 
 
 def _stage(
-    stage: str, load: Load, shape: ModelShape, layers: list[int], split: Split, peaks: GpuPeaks, floors: Table, families: Table, steps: Table,
-    measured: dict[str, float] | None, wall: float | None,
+    stage: str, load: Load, shape: ModelShape, layers: list[int], split: Split, peaks: GpuPeaks, floors: Table,
+    families: Table, steps: Table, measured: dict[str, float] | None, wall: float | None,
 ) -> None:  # fmt: skip
     rows: dict[tuple[str, str], tuple[Cost, int, float, str]] = {}
     total = 0.0

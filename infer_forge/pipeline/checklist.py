@@ -51,6 +51,7 @@ def fill(
 ) -> dict[str, Any]:
     """The nine points; null where the evidence is missing."""
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
+    chosen = {v.chosen.number for v in views}
     stages = Counter((p.stage, p.batch) for p in lane.passes if not p.partial and p.layers)
     return {
         "1_inputs": {"inputs": [i.to_json() for i in report.header.inputs], "triage": triage, "ranks": [s.rank for s in found.ranks]},
@@ -69,12 +70,43 @@ def fill(
             "chosen": [{"stage": v.stage, "pass": v.chosen.number, "reason": v.reason} for v in views],
         },
         "4_stage_and_batch": [{"stage": s, "batch": b, "passes": n} for (s, b), n in sorted(stages.items(), key=str)],
-        "5_layer_types": {v.stage: [{"cluster": c.number, "type": c.label, "layers": spans([x.number for x in c.layers]), "share_pct": round(100 * c.total_ns / (sum(k.total_ns for k in v.clusters) or 1), 2)} for c in v.clusters] for v in views},
-        "6_representative_layers": [{"stage": v.stage, "layer": v.layer.number if v.layer else None, "reason": v.layer_reason or None} for v in views],
-        "7_hot_kernels": {v.stage: [{"kernel": r.kernel, "half": r.half, "dur_us": round(r.dur_ns / 1000, 3), "share_pct": round(r.share_pct, 2), "roofline_pct": r.roofline_pct, "source": r.source} for r in sorted(v.rows or [], key=lambda r: -r.dur_ns)[:5]] for v in views if v.rows},
-        "8_perfetto_ranges": [row for row in report.tables["ranges"].dicts() if row["what"] == "pass" and any(v.chosen.number == row["index"] and row["rank"] == lane.rank for v in views)],
+        "5_layer_types": {v.stage: _types(v) for v in views},
+        "6_representative_layers": [
+            {"stage": v.stage, "layer": v.layer.number if v.layer else None, "reason": v.layer_reason or None} for v in views
+        ],
+        "7_hot_kernels": {v.stage: _hot(v) for v in views if v.rows},
+        "8_perfetto_ranges": [
+            row for row in report.tables["ranges"].dicts() if row["what"] == "pass" and row["rank"] == lane.rank and row["index"] in chosen
+        ],
         "9_method": {**confidence(lane), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
     }  # fmt: skip
+
+
+def _types(v: View) -> list[dict[str, Any]]:
+    whole = sum(c.total_ns for c in v.clusters) or 1.0
+    return [
+        {
+            "cluster": c.number,
+            "type": c.label,
+            "layers": spans([x.number for x in c.layers]),
+            "share_pct": round(100 * c.total_ns / whole, 2),
+        }
+        for c in v.clusters
+    ]
+
+
+def _hot(v: View) -> list[dict[str, Any]]:
+    return [
+        {
+            "kernel": r.kernel,
+            "half": r.half,
+            "dur_us": round(r.dur_ns / 1000, 3),
+            "share_pct": round(r.share_pct, 2),
+            "roofline_pct": r.roofline_pct,
+            "source": r.source,
+        }
+        for r in sorted(v.rows or [], key=lambda r: -r.dur_ns)[:5]
+    ]
 
 
 def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str]:
@@ -84,8 +116,9 @@ def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str
     name = f"rank {lane.rank}: " if lane.rank is not None else ""
     config = f" (config: {shape.layers})" if shape else ""
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
+    found = f"{name}{len(lane.passes)} passes, {partial} partial; layers a pass: {', '.join(map(str, counts)) or '-'}{config}"
     lines = [
-        f"{name}{len(lane.passes)} passes, {partial} partial; layers a pass: {', '.join(map(str, counts)) or '-'}{config}; confidence {sure['confidence']} ({sure['kernels_matching_pct']:.1f} % of the layers' kernels match)"
+        f"{found}; confidence {sure['confidence']} ({sure['kernels_matching_pct']:.1f} % of the layers' kernels match)"
     ]
     for v in views:
         lines.append(
@@ -115,4 +148,5 @@ def next_step(views: list[View], refused: bool, export: Path | None) -> str:
         return "look at the clusters table for the layers that dominate"
     source = f" at {hot.source}" if hot.source else ""
     opened = f"; open {export} in Perfetto" if export else ""
-    return f"take {hot.kernel[:60]}{source} ({hot.share_pct:.0f} % of {v.stage} layer {v.layer.number if v.layer else '-'}) to the kernel tables of the triage{opened}"
+    part = f"{hot.share_pct:.0f} % of {v.stage} layer {v.layer.number if v.layer else '-'}"
+    return f"take {hot.kernel[:60]}{source} ({part}) to the kernel tables of the triage{opened}"

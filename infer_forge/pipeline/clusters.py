@@ -106,7 +106,7 @@ def _times(lane: Lane, layer: Layer) -> tuple[float, float, dict[str, float]]:
     start, dur, name = work.ts_ns[layer.rows], work.dur_ns[layer.rows], work.name[layer.rows]
     by: dict[str, float] = {}
     for n, d in zip(name.tolist(), dur.tolist(), strict=True):
-        category = classify(lane.trace.names[n])
+        category = classify(lane.trace.names[int(n)])
         by[category] = by.get(category, 0.0) + d
     return float((start + dur).max() - start.min()), float(dur.sum()), by
 
@@ -188,7 +188,8 @@ def dominance(clusters: list[Cluster]) -> str:
     for layer in first.layers:
         sums.update(layer.by_category)
     category, spent = max(sums.items(), key=lambda x: x[1])
-    text = f"{first.label} ({len(first.layers)} layers) holds {share:.0f} % of the layers' device time; {category} is {100 * spent / first.total_ns:.0f} % of it"
+    text = f"{first.label} ({len(first.layers)} layers) holds {share:.0f} % of the layers' device time"
+    text += f"; {category} is {100 * spent / first.total_ns:.0f} % of it"
     if len(clusters) > 1:
         other = clusters[1]
         text += f"; next {other.label} ({len(other.layers)} layers) with {100 * other.total_ns / whole:.0f} %"

@@ -126,7 +126,7 @@ def compare(lane: Lane, one: Layer, other: Layer) -> list[tuple[str, str, str, i
 
     def put(i: int | None, j: int | None) -> None:
         row = int(one.rows[i]) if i is not None else int(other.rows[j or 0])
-        name = names[work.name[row]]
+        name: str = names[int(work.name[row])]
         mine = int(work.dur_ns[one.rows[i]]) if i is not None else None
         its = int(work.dur_ns[other.rows[j]]) if j is not None else None
         rows.append((HALVES[int(lane.half_of[row])], classify(name), simplify(name), mine, its))

@@ -220,7 +220,7 @@ def _quantization(top: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
         return None, ()
     config = cast("dict[str, Any]", found)
     method = str(config.get("quant_method") or config.get("quant_algo") or "").lower()
-    spared = config.get("modules_to_not_convert") or config.get("ignore") or []
+    spared: Any = config.get("modules_to_not_convert") or config.get("ignore") or []
     names = tuple(str(x) for x in cast("list[Any]", spared)) if isinstance(spared, list) else ()
     if _QUANT.get(method):
         return _QUANT[method], names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from infer_forge.pipeline.model import HALVES, Lane
 from infer_forge.pipeline.roles import Role
@@ -15,20 +15,20 @@ from infer_forge.trace.columns import I64
 _ATTN_ID, _FFN_ID = HALVES.index("attn"), HALVES.index("ffn")
 
 
-class Half(Protocol):
-    """What grouping needs of a half."""
+@dataclass
+class Half:
+    """A half that was found: its template, and rows of the main stream with their position in it (-1 matched none)."""
 
     template: int
     rows: list[int]
     positions: list[int]
-    cut: bool
 
 
 @dataclass
 class Rough:
     """A layer before it has its final number."""
 
-    halves: list[Any]
+    halves: list[Half]
     number: int = -1
     cut: bool = False
 
@@ -49,13 +49,12 @@ class Draft:
     last: bool
     partial: str = ""
     relative: bool = False
-    stage: str = ""
     head: int = field(default=0)
     """Rows of work before the first layer. tail: behind the last one."""
     tail: int = field(default=0)
 
 
-def group(halves: Sequence[tuple[str, Any]], alone: bool, chained: bool) -> list[Rough]:
+def group(halves: Sequence[tuple[str, Half]], alone: bool, chained: bool) -> list[Rough]:
     """Halves in order become layers: a layer ends behind its FFN half (or behind every half where there are none).
 
     Args:
@@ -149,7 +148,7 @@ def _complete(layer: Rough, lane: Lane, begin: bool) -> bool:
     matched = [p for p in half.positions if p >= 0]
     if not matched:
         return False
-    template = lane.templates[half.template]
+    template: Template = lane.templates[half.template]
     if begin:
         return min(matched) <= 1 and template.kind != FFN
     return max(matched) >= len(template.names) - 2

@@ -57,9 +57,8 @@ def write(path: Path, lanes: list[tuple[Lane, I64]]) -> dict[str, Any]:
         document["baseTimeNanoseconds"] = base
     if len(lanes) == 1 and lanes[0][0].trace.header.distributed:
         document["distributedInfo"] = lanes[0][0].trace.header.distributed
-    document |= {k: v for k, v in lanes[0][0].trace.header.versions.items()}
-    data = jsonio.dumps(document)
-    raw = data if isinstance(data, bytes) else str(data).encode()
+    document |= lanes[0][0].trace.header.versions
+    raw = jsonio.dumps(document)
     try:
         jsonio.write_atomic(path, gzip.compress(raw, 6, mtime=0) if path.suffix == ".gz" else raw)
     except OSError as fault:
@@ -142,7 +141,8 @@ def _host(lane: Lane, rows: I64, tag: str) -> Iterator[dict[str, Any]]:
     ops = trace.ops
     launching = np.isin(calls.kind[used], (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.MEMCPY, CallKind.MEMSET))
     near = np.unique(calls.op_row[used[launching]])
-    for o in near[near >= 0].tolist() if len(ops) else []:
+    rows_of_ops: list[int] = near[near >= 0].tolist() if len(ops) else []
+    for o in rows_of_ops:
         thread = trace.threads[int(ops.thread[o])]
         args: dict[str, Any] = {}
         if ops.external[o] >= 0:
@@ -160,7 +160,7 @@ def _host(lane: Lane, rows: I64, tag: str) -> Iterator[dict[str, Any]]:
         if w < 0:
             continue
         name = trace.names[windows.name[w]]
-        gpu = {
+        gpu: dict[str, Any] = {
             "ph": "X", "cat": "gpu_user_annotation", "name": name, "pid": lane.device, "tid": int(trace.work.stream[rows[0]]),
             "ts": _us(int(windows.start_ns[w])), "dur": _us(int(windows.end_ns[w] - windows.start_ns[w])), "args": {},
         }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base import jsonio, report_store
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
@@ -41,7 +41,7 @@ def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None
             where=str(found.ranks[0].trace.path),
             next_step="infer-forge triage TRACE (or --triage FILE, or --no-triage)",
         )
-    lanes = [lane for lane in build_lanes(found, shape, options)]
+    lanes = build_lanes(found, shape, options)
     origins = [perfetto.origin_ns(lane.trace) for lane in lanes]
     chosen = _lane(lanes, options.rank)
     report = Report("pipeline")
@@ -50,7 +50,7 @@ def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None
     report.header = _header(found, shape, triage, chosen, options)
     report.header.coverage |= {"roofline": coverage}
     _fill(report, lanes, origins, views, options)
-    _remarks(report, lanes, chosen, views, shape, refusal, found)
+    _remarks(report, lanes, chosen, views, refusal, found)
     if options.compare_layer is not None:
         _compare(report, views, options)
     if options.export is not None:
@@ -84,14 +84,15 @@ def _triage(found: Sources, options: Options) -> tuple[dict[str, Any] | None, st
         return {"report": None, "note": "told to do without (--no-triage)"}, ""
     hashes = {s.trace.sha256 for s in found.ranks if s.trace.sha256}
     if options.triage is not None:
-        data = jsonio.read_json(options.triage)
-        if not isinstance(data, dict) or data.get("kind") != "triage":
+        read_in = jsonio.read_json(options.triage)
+        data = cast("dict[str, Any]", read_in) if isinstance(read_in, dict) else {}
+        if data.get("kind") != "triage":
             raise InputUnusable(
                 "is no triage report",
                 where=str(options.triage),
                 next_step="infer-forge triage TRACE --format json --out FILE",
             )
-        of = {i.get("sha256") for i in data["header"]["inputs"]}
+        of = {i.get("sha256") for i in cast("list[dict[str, Any]]", data.get("header", {}).get("inputs", []))}
         if not of & hashes:
             raise GateRefused(
                 "the triage report is of another trace",
@@ -175,7 +176,7 @@ def _flows(
             report.findings.append(
                 Finding(
                     "ABOVE_PEAK",
-                    f"{v.stage}: above 100 % of peak, so the model of bytes or the parallelism is wrong for them: {'; '.join(seen.above[:4])}",
+                    f"{v.stage}: above 100 % of peak, so the model of bytes is wrong for them: {'; '.join(seen.above[:4])}",
                     "info",
                 )
             )
@@ -244,15 +245,7 @@ def _fill(report: Report, lanes: list[Lane], origins: list[int], views: list[Vie
     report.add(tables.ranges(lanes, origins, views))
 
 
-def _remarks(
-    report: Report,
-    lanes: list[Lane],
-    lane: Lane,
-    views: list[View],
-    shape: ModelShape | None,
-    refusal: str,
-    found: Sources,
-) -> None:
+def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], refusal: str, found: Sources) -> None:
     if refusal:
         report.findings.append(
             Finding(

@@ -76,7 +76,7 @@ def peaks_of(lane: Lane) -> GpuPeaks | None:
     return None
 
 
-def load_of(p: Pass, lane: Lane) -> Load | None:
+def load_of(p: Pass) -> Load | None:
     """What a pass had to do, as far as its annotation says: pairs and cached tokens only from the sums of detailed ones."""
     tokens = p.tokens if p.tokens is not None else (p.batch if p.stage == "decode" and p.kind != "verify" else None)
     if tokens is None or p.batch is None:
@@ -100,7 +100,7 @@ def assess(rows: list[Row], lane: Lane, p: Pass, label_index: int, shape: ModelS
     found = Coverage(total_ns=sum(r.dur_ns for r in rows), above=[])
     if peaks is None:
         return found
-    assigned = _assigned(rows, p, lane, label_index, shape, split)
+    assigned = _assigned(rows, p, label_index, shape, split)
     for row in rows:
         cost, basis = _from_dims(row), "dims"
         if cost is None:
@@ -141,7 +141,8 @@ def _from_dims(row: Row) -> Cost | None:
 
 
 def _dims(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(x, int) for x in cast("list[Any]", value))
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return bool(items) and all(isinstance(x, int) for x in items)
 
 
 def _numel(dims: list[int]) -> int:
@@ -172,11 +173,9 @@ def _product(op: str, shapes: list[Any], types: list[str]) -> Cost | None:
     return Cost("gemm", op, 2.0 * m * n * k, batch * k * n * size, activation_bytes=(m * k + m * n) * size, dtype=dtype)
 
 
-def _assigned(
-    rows: list[Row], p: Pass, lane: Lane, number: int, shape: ModelShape | None, split: Split
-) -> dict[int, Cost]:
+def _assigned(rows: list[Row], p: Pass, number: int, shape: ModelShape | None, split: Split) -> dict[int, Cost]:
     """Operators of the config given to kernels: by half, category and order, the longest first where there are more kernels."""
-    load = load_of(p, lane)
+    load = load_of(p)
     if shape is None or load is None or number >= len(shape.types) or shape.hidden is None:
         return {}
     costs = layer_costs(shape, shape.types[number], load, split)

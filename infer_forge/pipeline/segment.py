@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from infer_forge.base.kernels import classify, simplify
 from infer_forge.pipeline.roles import Role, role_of
@@ -72,7 +73,7 @@ def cut(ids: Sequence[int], names: Names) -> list[Segment]:
     roles = [names.role(i) for i in ids]
     starts = sorted(_starts(ids, roles, names) | {0})
     bounds = [*starts, len(ids)]
-    found = [Segment(a, b, _kind(roles[a:b])) for a, b in zip(bounds, bounds[1:], strict=False) if b > a]
+    found = [Segment(a, b, _kind(roles[a:b])) for a, b in pairwise(bounds) if b > a]
     return [s for s in found if s.end - s.start <= _LONGEST]
 
 
@@ -188,7 +189,9 @@ def pruned(templates: list[Template], score: Callable[[list[Template]], float]) 
     best = score(kept)
     for one in sorted(templates, key=lambda t: t.count):
         rest = [t for t in kept if t is not one]
-        if not any(t.kind == one.kind and t.count > one.count for t in rest) or any(_replaces(one.names, t.names) for t in rest):
+        if not any(t.kind == one.kind and t.count > one.count for t in rest) or any(
+            _replaces(one.names, t.names) for t in rest
+        ):
             continue
         without = score(rest)
         if without >= best - _WORTH * one.count:

@@ -61,18 +61,14 @@ def _setup(lane: Lane, p: Pass) -> str:
     first = lane.trace.work.call[p.rows]
     known = first[first >= 0]
     begin = int(calls.ts_ns[known].min()) if len(known) else p.start_ns
-    lo, hi = np.searchsorted(calls.ts_ns, [begin, p.end_ns])
     found: dict[str, int] = {}
-    for name, count in zip(*np.unique(calls.name[lo:hi], return_counts=True), strict=True):
-        text = lane.trace.names[int(name)]
-        if _SETUP.search(text):
-            found[text] = int(count)
-    notes = lane.trace.annotations
-    lo, hi = np.searchsorted(notes.ts_ns, [begin, p.end_ns])
-    for name in np.unique(notes.name[lo:hi]).tolist():
-        text = lane.trace.names[name]
-        if _SETUP.search(text):
-            found[text[:40]] = found.get(text[:40], 0) + 1
+    for table in (calls, lane.trace.annotations):
+        low, high = (int(x) for x in np.searchsorted(table.ts_ns, [begin, p.end_ns]))
+        ids, counts = np.unique(table.name[low:high], return_counts=True)
+        for k in range(len(ids)):
+            text = lane.trace.names[int(ids[k])]
+            if _SETUP.search(text):
+                found[text[:40]] = found.get(text[:40], 0) + int(counts[k])
     return ", ".join(f"{n} {k}" for k, n in sorted(found.items()))
 
 

@@ -68,7 +68,11 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     templates, aligner = _learn(units, trace, names)
     for unit in units:
         for k, piece in enumerate(unit.pieces):
-            piece.parse = aligner.parse(piece.ids, unit.window < 0 and unit.first and k == 0, unit.window < 0 and unit.last and k == len(unit.pieces) - 1)
+            piece.parse = aligner.parse(
+                piece.ids,
+                unit.window < 0 and unit.first and k == 0,
+                unit.window < 0 and unit.last and k == len(unit.pieces) - 1,
+            )
     lane = Lane(
         trace, rank, device, rows, [], templates,
         np.full(len(work), -1, np.int32), np.full(len(work), -1, np.int32),
@@ -84,7 +88,7 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
 
 def _softmax_mixes(trace: Trace, rows: I64) -> bool:
     """Whether softmax is what tells attention here: no attention kernel of its own occurs."""
-    kinds = Counter(classify(trace.names[n]) for n in np.unique(trace.work.name[rows]).tolist())
+    kinds = Counter(classify(trace.names[int(n)]) for n in np.unique(trace.work.name[rows]))
     return not any(kinds[c] for c in ("attention", "mla", "linear_attention")) and kinds["softmax"] > 0
 
 
@@ -164,22 +168,12 @@ def _learn(units: list[Unit], trace: Trace, names: Names) -> tuple[list[Template
     return templates, Aligner(templates, trace.names, grammar)
 
 
-@dataclass
-class _Half:
-    """A half found in a piece: rows of the main stream, template, positions."""
-
-    template: int
-    rows: list[int]
-    positions: list[int]
-    cut: bool = False
-
-
-def _halves(piece: Piece, templates: list[Template], names: Names) -> list[_Half]:
+def _halves(piece: Piece, templates: list[Template], names: Names) -> list[number.Half]:
     """Halves of a piece. Where an all-reduce holds the next norm, the first layer still has a norm of its own: it joins."""
     parse = piece.parse
     if parse is None:
         return []
-    found = [_Half(t, [], []) for t in parse.templates]
+    found = [number.Half(t, [], []) for t in parse.templates]
     for row, half, position in zip(piece.rows.tolist(), parse.half, parse.position, strict=True):
         if half >= 0:
             found[half].rows.append(row)
@@ -197,7 +191,7 @@ def _halves(piece: Piece, templates: list[Template], names: Names) -> list[_Half
     return found
 
 
-def _stub(half: _Half, lane_templates: list[Template], names: Names) -> bool:
+def _stub(half: number.Half, lane_templates: list[Template], names: Names) -> bool:
     """Whether a half at the end of a piece is none: less than half of it is there, or norms and copies alone (a final norm)."""
     template = lane_templates[half.template]
     if not any(names.role(template.names[p]) in _TELLING for p in half.positions if p >= 0):
@@ -205,9 +199,7 @@ def _stub(half: _Half, lane_templates: list[Template], names: Names) -> bool:
     return len(template.names) >= _STUB and sum(p >= 0 for p in half.positions) < 0.5 * len(template.names)
 
 
-def _passes(
-    lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, chained: bool
-) -> None:
+def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, chained: bool) -> None:
     """Make passes of units, number their layers, and write the columns of the lane."""
     drafted: list[number.Draft] = []
     alone = _alone(lane.templates)
@@ -293,65 +285,67 @@ def _head_start(lane: Lane, unit: Unit, row: int) -> int:
 
 
 def _write(lane: Lane, drafted: list[number.Draft], names: Names) -> None:
-    work, windows, trace = lane.trace.work, lane.trace.windows, lane.trace
+    """Fill the columns of the lane, and make its passes."""
+    work = lane.trace.work
     for n, draft in enumerate(drafted):
-        w = draft.window
-        layers: list[Layer] = []
-        place: dict[int, int] = {}
-        main_rows: list[int] = []
-        main_layer: list[int] = []
-        main_half: list[int] = []
-        for rough in draft.layers:
-            for half in rough.halves:
-                template = lane.templates[half.template]
-                side = number.half_ids(template, names)
-                for row, position in zip(half.rows, half.positions, strict=True):
-                    main_rows.append(row)
-                    main_layer.append(rough.number)
-                    main_half.append(number.half_at(side, half, position))
-                    if position >= 0:
-                        place[row] = half.template * PLACE + min(position, PLACE - 1)
-        order = np.argsort(np.array(main_rows, np.int64), kind="stable") if main_rows else np.empty(0, np.int64)
-        rows = np.array(main_rows, np.int64)[order]
-        layer, half_id = np.array(main_layer, np.int32)[order], np.array(main_half, np.int8)[order]
+        rows = _place(lane, draft, names)
         lane.pass_of[draft.rows] = n
-        lane.layer_of[rows], lane.half_of[rows] = layer, half_id
-        for row, at in place.items():
-            lane.place_of[row] = at
         _beside(lane, draft, rows)
+        layers: list[Layer] = []
         for rough in draft.layers:
             mine = draft.rows[lane.layer_of[draft.rows] == rough.number]
             exact = all(number.is_exact(h, lane.templates[h.template], work) for h in rough.halves)
-            layers.append(Layer(rough.number, mine, tuple(h.template for h in rough.halves), exact, rough.cut))
-        ends = work.ts_ns[draft.rows] + work.dur_ns[draft.rows]
-        stage = trace.stages[int(windows.stage[w])] if w >= 0 else ("all" if not len(windows) else draft.stage or "all")
+            layers.append(Layer(rough.number, mine, rough.kinds, exact, rough.cut))
+        lane.passes.append(_pass(lane, draft, n, layers))
 
-        def count(column: Any, w: int = w) -> int | None:
-            return int(column[w]) if w >= 0 and column[w] >= 0 else None
 
-        lane.passes.append(
-            Pass(
-                n,
-                lane.rank,
-                lane.device,
-                stage,
-                trace.name(int(windows.kind[w])) if w >= 0 else None,
-                count(windows.batch),
-                count(windows.tokens),
-                count(windows.context_tokens),
-                count(windows.generation_requests),
-                trace.name(int(windows.name[w])) if w >= 0 else None,
-                w,
-                draft.rows,
-                layers,
-                int(work.ts_ns[draft.rows[0]]),
-                int(ends.max()),
-                int(work.dur_ns[draft.rows].sum()),
-                _busy(work.ts_ns[draft.rows], ends),
-                draft.partial,
-                draft.relative,
-            )  # fmt: skip
-        )
+def _place(lane: Lane, draft: number.Draft, names: Names) -> I64:
+    """Layer, half and place of the main stream's kernels of a pass; gives their rows, ascending."""
+    rows: list[int] = []
+    layer: list[int] = []
+    half_id: list[int] = []
+    place: list[int] = []
+    for rough in draft.layers:
+        for half in rough.halves:
+            border = number.half_ids(lane.templates[half.template], names)
+            rows += half.rows
+            layer += [rough.number] * len(half.rows)
+            half_id += [number.half_at(border, half, p) for p in half.positions]
+            place += [half.template * PLACE + min(p, PLACE - 1) if p >= 0 else -1 for p in half.positions]
+    at = np.array(rows, np.int64)
+    lane.layer_of[at], lane.half_of[at], lane.place_of[at] = layer, half_id, place
+    return np.sort(at)
+
+
+def _pass(lane: Lane, draft: number.Draft, n: int, layers: list[Layer]) -> Pass:
+    work, windows, trace, w = lane.trace.work, lane.trace.windows, lane.trace, draft.window
+    start, dur = work.ts_ns[draft.rows], work.dur_ns[draft.rows]
+    ends = start + dur
+
+    def count(column: I64) -> int | None:
+        return int(column[w]) if w >= 0 and column[w] >= 0 else None
+
+    return Pass(
+        number=n,
+        rank=lane.rank,
+        device=lane.device,
+        stage=trace.stages[int(windows.stage[w])] if w >= 0 else "all",
+        kind=trace.name(int(windows.kind[w])) if w >= 0 else None,
+        batch=count(windows.batch),
+        tokens=count(windows.tokens),
+        context_tokens=count(windows.context_tokens),
+        generation_requests=count(windows.generation_requests),
+        step=trace.name(int(windows.name[w])) if w >= 0 else None,
+        window=w,
+        rows=draft.rows,
+        layers=layers,
+        start_ns=int(start[0]),
+        end_ns=int(ends.max()),
+        device_ns=int(dur.sum()),
+        busy_ns=_busy(start, ends),
+        partial=draft.partial,
+        relative=draft.relative,
+    )
 
 
 def _beside(lane: Lane, draft: number.Draft, main: I64) -> None:

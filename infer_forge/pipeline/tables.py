@@ -181,7 +181,8 @@ def flow(views: Sequence[View], by_duration: bool) -> Table:
         for r in mine:
             rows.append(
                 [
-                    r.order, r.half, r.category, r.kernel, us(r.dur_ns), us(r.min_ns), us(r.max_ns), us(r.gap_ns) if r.gap_ns is not None else None,
+                    r.order, r.half, r.category, r.kernel, us(r.dur_ns), us(r.min_ns), us(r.max_ns),
+                    us(r.gap_ns) if r.gap_ns is not None else None,
                     round(r.share_pct, 2), r.stream, us(r.rel_ns), r.dims, r.dtypes, r.source, r.roofline_pct, r.module, r.op, v.stage,
                     v.layer.number if v.layer else None,
                 ]

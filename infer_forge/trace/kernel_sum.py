@@ -48,19 +48,39 @@ def read_kernel_sum(path: Path) -> list[KernelSum]:
     text = path.read_bytes().decode("utf-8-sig", "replace").splitlines()
     begin = next((k for k, line in enumerate(text) if _is_header(line)), None)
     if begin is None:
-        raise InputUnusable("is no kernel summary of nsys", where=str(path), next_step="nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep")
+        raise InputUnusable(
+            "is no kernel summary of nsys",
+            where=str(path),
+            next_step="nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep",
+        )
     rows: list[KernelSum] = []
     for number, row in enumerate(csv.DictReader(text[begin:])):
         try:
             rows.append(
-                KernelSum(str(row["Name"]), int(float(row["Total Time (ns)"])), int(row["Instances"]), _whole(row.get("Min (ns)")), _whole(row.get("Max (ns)")))
+                KernelSum(
+                    str(row["Name"]),
+                    int(float(row["Total Time (ns)"])),
+                    int(row["Instances"]),
+                    _whole(row.get("Min (ns)")),
+                    _whole(row.get("Max (ns)")),
+                )
             )
         except (TypeError, ValueError, KeyError):
-            if row.get("Name") is None and not any(v for v in row.values() if isinstance(v, str) and v.strip().replace(".", "").isdigit()):
+            if row.get("Name") is None and not any(
+                v for v in row.values() if isinstance(v, str) and v.strip().replace(".", "").isdigit()
+            ):
                 break  # what follows the table
-            raise InputUnusable(f"row {number + 1} of the kernel summary is damaged", where=str(path), next_step="make it again with nsys stats") from None
+            raise InputUnusable(
+                f"row {number + 1} of the kernel summary is damaged",
+                where=str(path),
+                next_step="make it again with nsys stats",
+            ) from None
     if not rows:
-        raise InputUnusable("the kernel summary of nsys lists no kernel", where=str(path), next_step="record with nsys profile --trace cuda,nvtx")
+        raise InputUnusable(
+            "the kernel summary of nsys lists no kernel",
+            where=str(path),
+            next_step="record with nsys profile --trace cuda,nvtx",
+        )
     return rows
 
 

@@ -33,6 +33,7 @@ RECORDINGS = (b"NVIDIA Tegra Pro", b"QDSTRM", b"NSYS")
 _COPY = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+_NONE = 0xFFFFFFFF
 _VERSIONED = re.compile(r"_v\d+$")
 _OP = re.compile(
     r"^((?:aten|c10d|sgl_kernel|_C|_C_cache_ops|vllm|sglang|torch)::\w+)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, sizes = (\[.*\]))?$"
@@ -81,12 +82,16 @@ def parse_export(path: Path) -> Trace:
         ) from None
 
 
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
 class _Database:
     """The database, opened so that nothing is ever written to it."""
 
     def __init__(self, path: Path) -> None:
         self._link = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
-        self._link.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        self._link.text_factory = _text
         self.tables = {
             row[0] for row in self._link.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         }
@@ -149,7 +154,8 @@ class _Reader:
         if not len(work):
             have = sorted(t for t in self._data.tables if t.startswith(("CUPTI_", "NVTX")))
             raise InputUnusable(
-                f"the Nsight Systems export has no GPU work: it has no kernel, memcpy or memset table (those exist only when not empty); it has {', '.join(have) or 'no CUPTI table at all'}",
+                "the Nsight Systems export has no GPU work: it has no kernel, memcpy or memset table"
+                f" (those exist only when not empty); it has {', '.join(have) or 'no CUPTI table at all'}",
                 where=str(self._path),
                 next_step="record with nsys profile --trace cuda,nvtx while the server works",
             )
@@ -213,8 +219,9 @@ class _Reader:
         columns = list(zip(*rows, strict=True)) if rows else [()] * 7
         start, end = _numbers(columns[0]), _numbers(columns[1])
         table = DeviceWork.filled(
-            len(rows), ts_ns=start, dur_ns=np.where(end >= start, end - start, -1), name=np.array(names, np.int32), kind=np.full(len(rows), kind),
-            device=_numbers(columns[2]), stream=_numbers(columns[3]), correlation=_numbers(columns[4]), graph_node=_numbers(columns[6]), **more,
+            len(rows), ts_ns=start, dur_ns=np.where(end >= start, end - start, -1), name=np.array(names, np.int32),
+            kind=np.full(len(rows), kind), device=_numbers(columns[2]), stream=_numbers(columns[3]),
+            correlation=_numbers(columns[4]), graph_node=_numbers(columns[6]), **more,
         )  # fmt: skip
         return table, [str((int(p or 0) >> 24) & 0xFFFFFF) for p in columns[5]]
 
@@ -341,11 +348,11 @@ class _Reader:
         rows.sort(key=lambda r: r[0])
         coverage.events_read += len(rows)
         start = _numbers(r[0] for r in rows)
-        stream = _numbers(r[3] for r in rows)
+        stream, event = _numbers(r[3] for r in rows), _numbers(r[6] for r in rows)
         return Syncs.filled(
             len(rows), ts_ns=start, dur_ns=np.maximum(_numbers(r[1] for r in rows) - start, 0), device=_numbers(r[2] for r in rows),
             name=np.array([self._name(_SYNC.get(r[5], f"Sync {r[5]}")) for r in rows], np.int32), correlation=_numbers(r[4] for r in rows),
-            stream=np.where(stream == 0xFFFFFFFF, -1, stream), event=np.where(_numbers(r[6] for r in rows) == 0xFFFFFFFF, -1, _numbers(r[6] for r in rows)),
+            stream=np.where(stream == _NONE, -1, stream), event=np.where(event == _NONE, -1, event),
         )  # fmt: skip
 
     def _groups(self, pids: list[str], pairs: list[tuple[str, str]]) -> tuple[list[RankGroup], dict[str, int]]:
