@@ -107,8 +107,7 @@ def _require_turn(task: Task) -> None:
         names = ", ".join(e.id for e in task.open_executions)
         raise GateRefused(f"executions are open: {names}", next_step=f"infer-forge task resume {task.id} probes them")
     if task.blocks:
-        last = task.blocks[-1].closed_at or ""
-        checks = [g for g in task.goal_checks if g["at"] >= last]
+        checks = [g for g in task.goal_checks if g["seq"] > task.blocks[-1].closed_seq]
         if not checks:
             raise GateRefused("no goal check followed the last block", next_step=f"infer-forge task goal-met {task.id}")
         if checks[-1]["verdict"] == "met":

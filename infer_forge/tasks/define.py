@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.model import TaskDefinition, missing
+from infer_forge.tasks.readonly import enter_profile
 from infer_forge.tasks.state import ACTIVE, BLOCKED, BUDGET_EXHAUSTED, DEFINED, Task, fold, load, require_open
-
-# What a contract's lock covers (B31): changing any of it is another task.
-_LOCKED_PARTS = ("type", "contract", "context", "exit_criteria", "budgets")
+from infer_forge.tasks.verification import lock_hash as lock_hash
+from infer_forge.tasks.verification import verify as verify
 
 
 def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:
@@ -27,11 +26,16 @@ def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:
     try:
         return TaskDefinition.model_validate(data)
     except ValidationError as exc:
-        faults = exc.errors(include_url=False)[:4]
-        told = "; ".join(
-            f"{'.'.join(map(str, e['loc'])) or 'definition'}: {e['msg'].removeprefix('Value error, ')}" for e in faults
-        )
+        told = "; ".join(_fault(e) for e in exc.errors(include_url=False)[:4])
         raise InputUnusable(told, where=where, next_step="mend these fields") from None
+
+
+def _fault(error: Any) -> str:
+    """One fault in plain words."""
+    place = ".".join(map(str, error["loc"])) or "definition"
+    if "acceptance" in error["loc"] and isinstance(error.get("input"), str) and error["type"].startswith("model"):
+        return f"{place}: free text is no acceptance: give a typed predicate, or human_decision with the statement"
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def new(store: Store, definition: TaskDefinition, task_id: str | None = None) -> Task:
@@ -41,6 +45,8 @@ def new(store: Store, definition: TaskDefinition, task_id: str | None = None) ->
         GateRefused: the id is taken.
     """
     wanted = task_id or history.new_task_id()
+    if definition.supersedes:
+        load(store, definition.supersedes)
     body = definition.model_dump(mode="json", exclude_defaults=True)
 
     def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
@@ -75,12 +81,6 @@ def edit(store: Store, task_id: str, definition: TaskDefinition) -> Task:
     return load(store, task_id)
 
 
-def lock_hash(definition: TaskDefinition) -> str:
-    """sha256 over what the lock covers."""
-    body = definition.model_dump(mode="json", exclude_defaults=True)
-    return contracts.contract_sha256({k: body.get(k) for k in _LOCKED_PARTS})
-
-
 def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) -> Task:
     """Lock the contract by hash; a second lock, or one of an incomplete definition, is refused.
 
@@ -111,7 +111,9 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
         return "locked", {"sha256": lock_hash(task.typed), "baseline": baseline or {}, "guard_profile": profile}
 
     history.append(store, task_id, decide)
-    return load(store, task_id)
+    task = load(store, task_id)
+    enter_profile(task)
+    return task
 
 
 def clarify(store: Store, task_id: str, text: str) -> Task:
@@ -142,7 +144,49 @@ def start(store: Store, task_id: str) -> Task:
         return "status", {"status": ACTIVE}
 
     history.append(store, task_id, decide)
-    return load(store, task_id)
+    task = load(store, task_id)
+    enter_profile(task)
+    return task
+
+
+def accept(store: Store, proposal_id: str, definition: TaskDefinition | None = None) -> Task:
+    """Make a task of a proposal; it is defined, not started.
+
+    Args:
+        definition: what to use in place of the proposed draft.
+
+    Raises:
+        InputUnusable: there is no such proposal. GateRefused: it was answered already.
+    """
+    from infer_forge.tasks import proposals
+
+    found = proposals.proposal(store, proposal_id)
+    if found["answer"] is not None:
+        raise GateRefused(f"it was {found['answer']['verdict']} already", where=proposal_id)
+    chosen = definition or definition_of(found["definition"], proposal_id)
+    task = new(store, chosen, f"t-{proposal_id[2:]}")
+    proposals.answer(store, proposal_id, "accepted", task.id)
+    return task
+
+
+def surface(store: Store, task_id: str) -> Any:
+    """What the journal holds on a task's work (pitfalls, same ideas, best known results, words): a Report, noted on the task."""
+    from infer_forge.journal import open_store, surface_records
+
+    task = load(store, task_id)
+    contract = task.typed.contract
+    point = contract.deployment_point
+    tools: dict[str, str | None] = {}
+    if point is not None and point.runtime_profile.framework:
+        tools[point.runtime_profile.framework] = point.runtime_profile.version
+    with open_store() as journal:
+        report = surface_records(journal, point=point, tools=tools, query=f"{task.typed.title} {contract.goal}")
+    ids = [row[1] for row in report.tables["surfaced"].rows]
+    if ids and not task.ended:
+        from infer_forge.tasks.execute import note
+
+        note(store, task_id, "surfaced", {"records": ids})
+    return report
 
 
 def set_blocked(store: Store, task_id: str, reason: str, *, budget: bool = False) -> Task:
@@ -191,40 +235,3 @@ class _PersonNeeded(GateRefused):
             f"a person decides whether it goes on: {task.reason or 'it was stopped'}",
             next_step=f"a person runs at a terminal: infer-forge task resume {task.id} --person NAME --note WHY",
         )
-
-
-def verify(store: Store, task_id: str) -> list[tuple[str, str, str]]:
-    """(rule, pass|fail|unknown, what was seen): chain, lock hash, and every copy of the lock's hash in evidence and records."""
-    checks: list[tuple[str, str, str]] = []
-    try:
-        task = load(store, task_id)
-    except InputUnusable as exc:
-        return [("history-chain", "fail", exc.what)]
-    checks.append(("history-chain", "pass", f"{task.last_seq} events, each with the hash of the one before"))
-    if task.lock is None:
-        return [*checks, ("contract-lock", "unknown", "not locked")]
-    now = lock_hash(task.typed)
-    same = now == task.lock["sha256"]
-    checks.append(
-        ("contract-lock", "pass" if same else "fail", f"lock {task.lock['sha256'][:12]}, definition {now[:12]}")
-    )
-    copies = [(i.id, i.data.get("task_contract_sha256")) for i in task.evidence if "task_contract_sha256" in i.data]
-    wrong = [name for name, sha in copies if sha != task.lock["sha256"]]
-    checks.append(("lock-copies", "fail" if wrong else "pass", ", ".join(wrong) or f"{len(copies)} copies agree"))
-    changed = [i.id for i in task.evidence if _file_changed(i.path, i.sha256)]
-    checks.append(
-        ("evidence-files", "fail" if changed else "pass", ", ".join(changed) or "every file that is there has its hash")
-    )
-    gone = [i.id for i in task.evidence if i.path and not _there(i.path)]
-    checks.append(("evidence-there", "unknown" if gone else "pass", ", ".join(gone) or "every file is there"))
-    return checks
-
-
-def _there(path: str) -> bool:
-    from pathlib import Path
-
-    return Path(path).is_file()
-
-
-def _file_changed(path: str | None, sha: str | None) -> bool:
-    return bool(path and sha and _there(path) and jsonio.sha256_file(path) != sha)

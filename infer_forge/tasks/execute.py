@@ -1,7 +1,7 @@
 """Run a command and record it: intent before, start with proof, result with hashes after (B44).
 
-A kill at any instant leaves an intent or a start without a result. `probe` then looks whether the process still lives;
-nothing is run a second time unnoticed.
+A kill at any instant leaves an intent or a start without a result. `probe` then looks what became of it (see `running`);
+nothing is run a second time unnoticed, and what ended unseen is read from the run folder, never guessed.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ import contextlib
 import os
 import secrets
 import shlex
-import subprocess
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from infer_forge.base import jsonio, ownership
-from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable, MissingPart, UsageFault
+from infer_forge.base.errors import ForgeError, GateRefused, HumanNeeded, MissingPart, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
 from infer_forge.tasks import events as history
+from infer_forge.tasks import running, surroundings
 from infer_forge.tasks.events import Event
-from infer_forge.tasks.state import Execution, Task, fold, load, require_open
+from infer_forge.tasks.evidence import add_evidence, evidence_of, expected, sort_out
+from infer_forge.tasks.state import ACTIVE, Execution, Task, fold, load, require_open
+
+__all__ = ["add_evidence", "evidence_of", "probe", "record", "resolve", "run_folder", "settle"]
 
 _TAIL_BYTES = 4000
-_MOST_DATA_BYTES = 256_000
 
 
 def run_folder(task_id: str, execution_id: str) -> Path:
@@ -33,53 +36,101 @@ def run_folder(task_id: str, execution_id: str) -> Path:
     return paths().runs / "tasks" / task_id / execution_id
 
 
-def _guarded(argv: Sequence[str], cwd: str) -> dict[str, Any]:
-    """The guard's verdict on a command, recorded with it.
+def _guarded(store: Store, task_id: str, argv: Sequence[str], cwd: str) -> dict[str, Any]:
+    """The guard's verdict on a command, recorded with it; what it refuses is noted on the task.
 
     Raises:
         GateRefused: denied. HumanNeeded: a person must allow it.
     """
     from infer_forge.guard import check
 
-    verdict = check(shlex.join(argv), cwd=cwd).to_json()
-    if verdict["verdict"] == "deny":
+    command = shlex.join(argv)
+    verdict = check(command, cwd=cwd).to_json()
+    if verdict["verdict"] == "allow":
+        return {"verdict": "allow", "rule_id": verdict.get("rule_id")}
+    rule, why = str(verdict.get("rule_id")), str(verdict.get("why"))
+    denied = verdict["verdict"] == "deny"
+    topic = "denied_write" if denied else "grant_needed"
+    note(store, task_id, topic, {"command": command, "cwd": cwd, "rule_id": rule, "why": why})
+    if denied:
         raise GateRefused(
-            f"the guard denies it: {verdict.get('why')}",
-            next_step=str(verdict.get("safer") or "infer-forge guard explain"),
+            f"the guard denies it: {why} [{rule}]",
+            next_step=str(verdict.get("safer") or f"infer-forge guard explain {rule}"),
         )
-    if verdict["verdict"] == "ask":
-        raise HumanNeeded(
-            f"the guard asks a person: {verdict.get('why')}", next_step="infer-forge guard grant, at a terminal"
-        )
-    return {"verdict": verdict["verdict"], "rule_id": verdict.get("rule_id")}
+    raise HumanNeeded(
+        f"the guard asks a person: {why} [{rule}]",
+        next_step=f"a person runs at a terminal: infer-forge guard grant --action {rule} --for 30m",
+    )
 
 
-def _begin(store: Store, task_id: str, label: str, argv: list[str], facts: dict[str, Any], *, again: bool) -> str:
-    """Write the intent; refuse when the same label is open, or was done under the same command and `again` is not said."""
-    execution_id = f"x-{secrets.token_hex(5)}"
+def note(store: Store, task_id: str, topic: str, data: Mapping[str, Any]) -> None:
+    """Append a note of a topic to an open task; one that stands there already is not repeated."""
+    body = {"topic": topic, **data}
+
+    def decide(events: list[Event]) -> tuple[str, dict[str, Any]] | None:
+        task = fold(task_id, events)
+        require_open(task, locked=False)
+        if any(all(n.get(k) == v for k, v in body.items()) for n in task.notes):
+            return None
+        return "noted", body
+
+    history.append(store, task_id, decide)
+
+
+def _begin(store: Store, task_id: str, facts: dict[str, Any], *, again: bool) -> None:
+    """Write the intent; refuse when the same label is open, or the same command ran under it and `again` is not said."""
+    label, argv = facts["label"], facts["argv"]
 
     def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
         task = fold(task_id, events)
         require_open(task)
+        if task.status != ACTIVE:
+            raise GateRefused(
+                f"the task is {task.status}{f': {task.reason}' if task.reason else ''}",
+                where=task_id,
+                next_step=f"infer-forge task {'start' if task.status == 'defined' else 'resume'} {task_id}",
+            )
         for other in task.open_executions:
             if other.label == label:
                 raise GateRefused(
                     f"{label} is open as {other.id}", next_step=f"infer-forge task resume {task_id} probes it"
                 )
-        twin = next(
-            (e for e in task.executions.values() if e.label == label and e.argv == argv and e.phase == "result"), None
-        )
+        ran = [e for e in task.executions.values() if e.phase in ("result", "resolved")]
+        twin = next((e for e in reversed(ran) if e.label == label and e.argv == argv), None)
         if twin is not None and not again:
-            raise GateRefused(
-                f"{label} ran already as {twin.id} and ended with {twin.exit_code}",
-                next_step="--again runs it once more",
-            )
+            ended = "nobody saw how it ended" if twin.exit_code is None else f"it ended with {twin.exit_code}"
+            raise GateRefused(f"{label} ran already as {twin.id}: {ended}", next_step="--again runs it once more")
         block = task.active_block
-        number = block.number if block else None
-        return "intent", {"id": execution_id, "label": label, "argv": argv, "block": number, **facts}
+        more = {"block": block.number if block else None, "lock": task.lock_sha}
+        return "intent", {**facts, **more, "again": twin.id if twin else None}
 
-    history.append(store, task_id, decide, op=execution_id)
-    return execution_id
+    history.append(store, task_id, decide, op=facts["id"])
+
+
+def _program(argv: Sequence[str], cwd: str) -> None:
+    """Refuse a program that is not there before anything is recorded."""
+    if not argv:
+        raise UsageFault("no command is given", next_step="infer-forge task record TASK -- COMMAND ARGS")
+    word = argv[0]
+    found = shutil.which(os.path.join(cwd, word) if os.sep in word else word)
+    if not found:
+        raise MissingPart(
+            "no such program, or it cannot be run", where=word, next_step="check its name and that it is executable"
+        )
+
+
+def _repositories(given: Mapping[str, str] | None, cwd: str, folder: Path) -> list[dict[str, Any]]:
+    """The repository of the working folder, and those that the caller names (name -> commit, or name -> folder)."""
+    found: list[dict[str, Any]] = []
+    here = surroundings.repository(cwd, folder / "working-folder.patch")
+    if here is not None:
+        found.append({"name": Path(here["path"]).name, **here})
+    for name, value in (given or {}).items():
+        place = Path(value)
+        facts = surroundings.repository(place, folder / f"{len(found)}.patch") if place.is_dir() else None
+        if facts is None or all(f["path"] != facts["path"] for f in found):
+            found.append({"name": name, **(facts or {"path": None, "commit": value})})
+    return found
 
 
 def record(
@@ -92,7 +143,7 @@ def record(
     cwd: str | None = None,
     timeout_s: float | None = None,
     again: bool = False,
-    repositories: dict[str, str] | None = None,
+    repositories: Mapping[str, str] | None = None,
 ) -> tuple[Task, Execution]:
     """Run a command of this task and record it.
 
@@ -101,82 +152,153 @@ def record(
         evidence: (kind, file) pairs that the command writes; each becomes evidence of trust `observed` when it was
             written during the run.
         again: run a command that ran already under this label.
-        repositories: commit of each repository at the time of the run.
+        repositories: name -> folder (or commit) of further repositories; that of the working folder is found by itself.
 
     Raises:
         GateRefused, HumanNeeded: the guard, an open execution, or an ended task. MissingPart: no such program.
     """
-    words, place = list(argv), os.path.realpath(cwd or os.getcwd())
-    verdict = _guarded(words, place)
-    name = label or Path(words[0]).name
+    words, place = [str(w) for w in argv], os.path.realpath(cwd or os.getcwd())
+    _program(words, place)
+    load(store, task_id)
+    execution_id = f"x-{secrets.token_hex(5)}"
+    folder = run_folder(task_id, execution_id)
     run = ownership.load().current(place)
     claims = [dict(c) for c in run.claims] if run is not None else []
-    facts = {
-        "cwd": place,
-        "guard": verdict,
-        "claims": claims,
-        "repositories": repositories or {},
-        "node": ownership.node_name(),
-    }
-    execution_id = _begin(store, task_id, name, words, facts, again=again)
-    folder = run_folder(task_id, execution_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    began = time.time()
-    code, timed_out = _run(store, task_id, execution_id, words, place, folder, timeout_s)
-    found = [_evidence_file(kind, path, began) for kind, path in evidence]
-    result = {
+    facts: dict[str, Any] = {
         "id": execution_id,
-        "exit_code": code,
-        "timed_out": timed_out,
-        "seconds": round(time.time() - began, 3),
-        "stdout": _file_facts(folder / "stdout"),
-        "stderr": _file_facts(folder / "stderr"),
-        "artifacts": [{"kind": f["kind"], "path": f["path"], "sha256": f["sha256"]} for f in found],
+        "label": label or Path(words[0]).name,
+        "argv": words,
+        "cwd": place,
+        "guard": _guarded(store, task_id, words, place),
+        "claims": claims,
+        "epoch": max((int(c.get("epoch") or 0) for c in claims), default=None),
+        "node": ownership.node_name(),
+        "folder": str(folder),
+        "environment": surroundings.environment(),
+        "repositories": _repositories(repositories, place, folder),
+        "evidence": [[kind, os.path.join(place, path)] for kind, path in evidence],
+        "timeout_s": timeout_s,
+        "began": time.time(),
     }
-    history.append(store, task_id, lambda _: ("result", result), op=f"{execution_id}-result")
-    epoch = max((int(c.get("epoch", 0)) for c in claims), default=None)
-    for fact in found:
-        add_evidence(store, task_id, fact, label=name, epoch=epoch)
-    task = load(store, task_id)
+    _begin(store, task_id, facts, again=again)
+    why = _run(store, task_id, facts, folder)
+    task = settle(store, task_id, execution_id, ended_by=why)
+    if why == "interrupt":
+        raise KeyboardInterrupt
     return task, task.executions[execution_id]
 
 
-def _run(
-    store: Store, task_id: str, execution_id: str, words: list[str], place: str, folder: Path, timeout_s: float | None
-) -> tuple[int, bool]:
-    with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
-        try:
-            process = subprocess.Popen(
-                words, cwd=place, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-            )
-        except OSError as exc:
-            data = {
-                "id": execution_id,
-                "exit_code": 127,
-                "phase": "resolved",
-                "why": f"could not be started: {exc.strerror}",
-            }
-            history.append(store, task_id, lambda _: ("result", data))
-            raise MissingPart(
-                f"could not be started: {exc.strerror}", where=words[0], next_step="check the program's name"
-            ) from None
-        with contextlib.suppress(UsageFault):  # it may be over already
-            ownership.record_birth(process.pid, launcher="task record", detail={"execution": execution_id})
-        started = {"id": execution_id, "pid": process.pid, "start_ticks": ownership.process_start(process.pid)}
-        started |= {"boot_id": ownership.boot_id(), "node": ownership.node_name()}
+def _run(store: Store, task_id: str, facts: dict[str, Any], folder: Path) -> str | None:
+    """Start the command, record the start, wait; why it was ended, if it was."""
+    execution_id: str = facts["id"]
+    folder.mkdir(parents=True, exist_ok=True)
+    environ = {"INFER_FORGE_TASK": task_id, "INFER_FORGE_EXECUTION": execution_id}
+    process = running.launch(facts["argv"], facts["cwd"], folder, environ)
+    with contextlib.suppress(UsageFault):  # it may be over already
+        ownership.record_birth(process.pid, launcher="task record", detail={"execution": execution_id})
+    started = {
+        "id": execution_id,
+        "pid": process.pid,
+        "start_ticks": ownership.process_start(process.pid),
+        "boot_id": ownership.boot_id(),
+        "node": ownership.node_name(),
+        "epoch": facts["epoch"],
+        "cwd": facts["cwd"],
+        "environment_digest": facts["environment"]["digest"],
+        "commits": {r["name"]: r["commit"] for r in facts["repositories"]},
+    }
+    try:
         history.append(store, task_id, lambda _: ("started", started), op=f"{execution_id}-started")
-        try:
-            return process.wait(timeout_s), False
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 15)
-            try:
-                return process.wait(10), True
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                return process.wait(), True
+    except ForgeError:
+        running.wait(process, None)  # the command is under way: its end lies in the run folder, for resume
+        raise
+    _, why = running.wait(process, facts["timeout_s"])
+    return why
 
 
-def _file_facts(path: Path) -> dict[str, Any]:
+def probe(execution: Execution) -> str:
+    """What became of an open execution, looked at now.
+
+    `running`; `ended` (its exit code lies in the run folder); `lost` (its process is gone, and no exit code is there);
+    `never_started` (and now it never will); `unknown` (it was started on another node).
+    """
+    return _looked(execution)[0]
+
+
+def _looked(execution: Execution) -> tuple[str, int | None]:
+    if execution.intent.get("node") != ownership.node_name() or not execution.intent.get("folder"):
+        return running.UNKNOWN, None
+    return running.look(Path(execution.intent["folder"]))
+
+
+def settle(store: Store, task_id: str, execution_id: str, *, ended_by: str | None = None) -> Task:
+    """Record how an execution of this node ended, from its run folder, with the evidence that it wrote.
+
+    Raises:
+        GateRefused: it is not open, runs still, or was started on another node.
+    """
+    execution = load(store, task_id).executions.get(execution_id)
+    if execution is None or execution.phase not in ("intent", "started"):
+        raise GateRefused(f"{execution_id} is not open", where=task_id)
+    state, code = _looked(execution)
+    if ended_by is not None and state == running.LOST:
+        code, state = (124 if ended_by == "timeout" else 130), running.ENDED
+    if state in (running.RUNNING, running.UNKNOWN):
+        raise GateRefused(
+            f"{execution_id} runs still" if state == running.RUNNING else f"{execution_id} was started on another node",
+            where=task_id,
+            next_step="wait for it, or end it" if state == running.RUNNING else f"infer-forge task resume {task_id}",
+        )
+    phase = {running.ENDED: "result", running.LOST: "resolved"}.get(state, running.NEVER_STARTED)
+    result = _result(execution, phase, code, ended_by)
+
+    def decide(events: list[Event]) -> tuple[str, dict[str, Any]] | None:
+        task = fold(task_id, events)
+        require_open(task)
+        if task.executions[execution_id].phase not in ("intent", "started"):
+            return None  # another probe was quicker
+        return "result", sort_out(task, result)
+
+    history.append(store, task_id, decide, op=f"{execution_id}-result")
+    return load(store, task_id)
+
+
+def _result(execution: Execution, phase: str, code: int | None, ended_by: str | None) -> dict[str, Any]:
+    """What the result event says, evidence included: one event, so that none of it can be lost alone."""
+    folder, intent = Path(execution.intent["folder"]), execution.intent
+    found = expected(execution) if phase != running.NEVER_STARTED else []
+    why = {
+        "resolved": "its process is gone, and nobody saw how it ended",
+        running.NEVER_STARTED: "it was recorded, never started, and never will be",
+    }.get(phase)
+    result: dict[str, Any] = {
+        "id": execution.id,
+        "phase": phase,
+        "exit_code": code,
+        "why": why,
+        "timed_out": ended_by == "timeout",
+        "ended_by": ended_by,
+        "seconds": _seconds(folder, float(intent.get("began") or 0)),
+        "evidence": found,
+        "artifacts": [{"kind": f["kind"], "path": f["path"], "sha256": f["sha256"]} for f in found],
+        "absent": [p for _, p in intent.get("evidence", []) if not Path(p).is_file()],
+    }
+    for name in ("stdout", "stderr"):
+        result[name] = _file_facts(folder / name)
+    return result
+
+
+def _seconds(folder: Path, began: float) -> float | None:
+    """Time from the intent to the exit file."""
+    try:
+        return round((folder / "exit").stat().st_mtime - began, 3)
+    except OSError:
+        return None
+
+
+def _file_facts(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
     size = path.stat().st_size
     with open(path, "rb") as file:
         file.seek(max(0, size - _TAIL_BYTES))
@@ -184,70 +306,8 @@ def _file_facts(path: Path) -> dict[str, Any]:
     return {"path": str(path), "sha256": jsonio.sha256_file(path), "size_bytes": size, "tail": tail}
 
 
-def _evidence_file(kind: str, path: Path, began: float) -> dict[str, Any]:
-    """A file that a command was to write, as evidence; older than the run, it is only `recorded`."""
-    if not path.is_file():
-        return {"kind": kind, "path": str(path), "sha256": None, "trust": None, "data": {}}
-    fresh = path.stat().st_mtime >= began - 1.0
-    return evidence_of(kind, path, "observed" if fresh else "recorded")
-
-
-def evidence_of(kind: str, path: Path, trust: str = "recorded") -> dict[str, Any]:
-    """A file as evidence: hash, and its content when it is JSON of moderate size.
-
-    Raises:
-        InputUnusable: it is not there.
-    """
-    if not path.is_file():
-        raise InputUnusable("no such file", where=str(path), next_step="name the file that holds the evidence")
-    data: dict[str, Any] = {}
-    if path.stat().st_size <= _MOST_DATA_BYTES:
-        try:
-            content: Any = jsonio.read_json(path)
-            data = cast("dict[str, Any]", content) if isinstance(content, dict) else {"content": content}
-        except InputUnusable:
-            data = {}
-    return {
-        "kind": kind,
-        "path": str(path.absolute()),
-        "sha256": jsonio.sha256_file(path),
-        "trust": trust,
-        "data": data,
-    }
-
-
-def add_evidence(
-    store: Store, task_id: str, fact: dict[str, Any], *, label: str = "", epoch: int | None = None
-) -> Task:
-    """Append one evidence item (see `evidence_of`); one without a file or data is not taken."""
-    if fact["sha256"] is None:
-        return load(store, task_id)
-    item_id = f"e-{secrets.token_hex(5)}"
-
-    def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
-        task = fold(task_id, events)
-        require_open(task)
-        block = task.active_block
-        number = block.number if block else None
-        return "evidence", {"id": item_id, "label": label, "block": number, "epoch": epoch, **fact}
-
-    history.append(store, task_id, decide, op=item_id)
-    return load(store, task_id)
-
-
-def probe(execution: Execution) -> str:
-    """What became of an open execution: `running`, `ended` (its process is gone), or `unknown` (another node, or never started)."""
-    started = execution.started
-    if not started:
-        return "unknown"
-    if started.get("node") != ownership.node_name() or started.get("boot_id") != ownership.boot_id():
-        return "unknown" if started.get("node") != ownership.node_name() else "ended"
-    alive = ownership.process_start(int(started["pid"])) == started.get("start_ticks")
-    return "running" if alive else "ended"
-
-
 def resolve(store: Store, task_id: str, execution_id: str, exit_code: int | None, why: str) -> Task:
-    """Close an open execution whose process is gone: its result is what is known, never a guess.
+    """Close an open execution whose process is gone, by what is known of it from outside; the reason is kept.
 
     Raises:
         GateRefused: it runs still, or is not open.
@@ -258,7 +318,7 @@ def resolve(store: Store, task_id: str, execution_id: str, exit_code: int | None
         execution = task.executions.get(execution_id)
         if execution is None or execution.phase not in ("intent", "started"):
             raise GateRefused(f"{execution_id} is not open", where=task_id)
-        if probe(execution) == "running":
+        if probe(execution) == running.RUNNING:
             raise GateRefused(
                 f"{execution_id} still runs (pid {execution.started.get('pid')})",
                 next_step="wait for it, or end it",

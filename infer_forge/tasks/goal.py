@@ -7,9 +7,12 @@ from typing import Any
 from infer_forge.base.errors import ForgeError, GateRefused
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
+from infer_forge.tasks import fencing
 from infer_forge.tasks.events import Event
+from infer_forge.tasks.execute import probe
+from infer_forge.tasks.model import Predicate
 from infer_forge.tasks.predicates import FAIL, PASS, UNKNOWN, Lookups, Outcome, check_goal
-from infer_forge.tasks.state import Task, fold, load, require_open
+from infer_forge.tasks.state import BLOCKED, BUDGET_EXHAUSTED, DEFINED, Block, Task, fold, load, require_open
 
 MET, CONTINUE, UNSEEN = "met", "continue", "cannot_tell"
 
@@ -53,6 +56,7 @@ def goal_met(
             where=task_id,
             next_step="infer-forge task lock",
         )
+    task, _ = fencing.fence_ended(store, task_id)
     outcomes = check_goal(task, lookups or journal_lookup())
     verdict = verdict_of(outcomes)
     if note and not task.ended:
@@ -72,15 +76,20 @@ def goal_met(
 
 
 def decide_as_person(store: Store, task_id: str, statement: str, answer: str, person: str) -> Task:
-    """Record a person's decision on a statement of the contract (the command line asks for a terminal)."""
+    """Record a person's decision on a statement of the contract or on a review (the command line asks for a terminal).
+
+    Raises:
+        GateRefused: nobody asks for that statement.
+    """
 
     def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
         task = fold(task_id, events)
         require_open(task)
         known = {p.statement for a in task.typed.contract.acceptance for p in a.leaves() if p.kind == "human_decision"}
+        known |= {review_statement(b.number) for b in reviews_wanted(task)}
         if statement not in known:
             raise GateRefused(
-                "the contract asks no person that", next_step="statements: " + "; ".join(sorted(s for s in known if s))
+                "nobody asks a person that", next_step="statements: " + "; ".join(sorted(s for s in known if s))
             )
         return "decided", {"statement": statement, "answer": answer, "person": person}
 
@@ -88,21 +97,58 @@ def decide_as_person(store: Store, task_id: str, statement: str, answer: str, pe
     return load(store, task_id)
 
 
+def review_statement(number: int) -> str:
+    """What a person or another model decides on when a block names a reviewer."""
+    return f"review of block {number}"
+
+
+def reviews_wanted(task: Task) -> list[Block]:
+    """Closed blocks with a reviewer and without a review."""
+    done = {d["statement"] for d in task.decisions}
+    return [
+        b for b in task.blocks if not b.active and b.routing.get("reviewer") and review_statement(b.number) not in done
+    ]
+
+
+def undecided(task: Task) -> list[Predicate]:
+    """Statements of the contract that wait for a person."""
+    done = {d["statement"] for d in task.decisions}
+    leaves = [p for a in task.typed.contract.acceptance for p in a.leaves() if p.kind == "human_decision"]
+    return [p for p in leaves if p.statement not in done]
+
+
+def waits_for_person(task: Task, outcomes: list[Outcome]) -> str | None:
+    """The statement that alone keeps the goal from being met; None when something else is missing too."""
+    acceptance = task.typed.contract.acceptance
+    others = [o for o, p in zip(outcomes, acceptance, strict=True) if o.result != PASS and p.kind != "human_decision"]
+    asked = [p for o, p in zip(outcomes, acceptance, strict=True) if o.result == UNKNOWN and p.kind == "human_decision"]
+    return asked[0].statement if asked and not others else None
+
+
 def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     """May an agent stop now? (0 it may, 4 it must go on, 3 cannot tell), with the reason; deterministic."""
     if task.ended:
         return 0, f"the task is {task.status}"
-    if task.status in ("blocked", "budget_exhausted"):
+    if task.status in (BLOCKED, BUDGET_EXHAUSTED):
         return 0, f"the task is {task.status} and waits for a person: {task.reason}"
-    if task.status == "defined":
+    if task.status == DEFINED:
         return 0, "the task has not begun"
     if task.open_executions:
-        return 4, f"executions are open: {', '.join(e.id for e in task.open_executions)}"
-    verdict = verdict_of(outcomes)
-    if verdict == MET:
-        return 4, "the goal is met, but the deliverable is not written: infer-forge task deliver"
+        away = [e.id for e in task.open_executions if probe(e) == "unknown"]
+        if away:
+            return 3, f"{', '.join(away)} is open on another node: infer-forge task resume {task.id}"
+        return (
+            4,
+            f"executions are open: {', '.join(e.id for e in task.open_executions)}: infer-forge task resume {task.id}",
+        )
     if task.active_block is not None:
         return 4, f"block {task.active_block.number} is active: {task.active_block.sub_target}"
+    verdict = verdict_of(outcomes)
+    if verdict == MET:
+        return 4, f"the goal is met, but the deliverable is not written: infer-forge task deliver {task.id}"
+    statement = waits_for_person(task, outcomes)
+    if statement:
+        return 0, f"only a person can go on: infer-forge task decide {task.id} (statement: {statement})"
     if verdict == UNSEEN:
         return 4, "no acceptance has evidence yet: open a block, or write a handoff"
     failing = next((o.why for o in outcomes if o.result == FAIL), None) or next(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -153,6 +154,37 @@ def is_performance(definition: TaskDefinition) -> bool:
     return any(p.kind == "metric_compare" or (p.selector.evidence in kinds) for p in leaves)
 
 
+_SPEED = re.compile(
+    r"\b(?:optimi[sz]\w*|faster|speed\w*|perform\w*|throughput|latency|ttft|tpot|tokens?/s|slower|quicker)\b",
+    re.IGNORECASE,
+)
+_MAKES_CLAIMS = ("code", "integration", "evaluation", "release", "custom")
+
+
+def _vague(definition: TaskDefinition) -> list[str]:
+    """What a goal that speaks of speed lacks: model, hardware, workload, target (C61)."""
+    contract = definition.contract
+    if definition.type not in _MAKES_CLAIMS or not _SPEED.search(contract.goal):
+        return []
+    point = contract.deployment_point
+    named = {
+        "model": point and point.model.id,
+        "hardware": point and point.accelerator_platform.gpu_model,
+        "workload": point and (point.serving_scenario.traffic_shape or contract.benchmark_contract_sha256),
+    }
+    lacking = [
+        f"{what}: the goal speaks of speed, and the deployment point names none"
+        for what, value in named.items()
+        if not value
+    ]
+    leaves = [leaf for p in contract.acceptance for leaf in p.leaves()]
+    if not any(leaf.kind in ("metric_compare", "verdict_is", "record_field_is") for leaf in leaves):
+        lacking.append(
+            "target: an acceptance that compares a metric (metric_compare) or a verdict on benchmark evidence"
+        )
+    return lacking
+
+
 def missing(definition: TaskDefinition) -> list[str]:
     """What a definition lacks before it may be locked; each item says what to add. Empty: it is complete."""
     from infer_forge.base import contracts
@@ -167,6 +199,7 @@ def missing(definition: TaskDefinition) -> list[str]:
         lacking.append("contract.verification: the evidence or command that shows the acceptance")
     if not definition.exit_criteria:
         lacking.append("exit_criteria: when to stop with a deliverable, and when with a handoff")
+    lacking += _vague(definition)
     if is_performance(definition):
         point: Any = contract.deployment_point
         what = (

@@ -24,7 +24,8 @@ class Execution:
     """One execution record: written before and after, so that an open intent is probed on resume, never run again blindly.
 
     Attributes:
-        phase: `intent`, `started` or `result`; `resolved` when a person or a probe closed an open one.
+        phase: `intent`, `started` or `result`; `resolved` when it ran and nobody saw how it ended; `never_started` when
+            a probe proved that it did not run and never will.
     """
 
     id: str
@@ -53,6 +54,9 @@ class Evidence:
     sha256: str | None = None
     epoch: int | None = None
     fenced: bool = False
+    claims: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    execution: str | None = None
+    lock: str | None = None
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Block:
     progress: str | None = None
     note: str = ""
     data: dict[str, Any] = field(default_factory=dict[str, Any])
+    closed_seq: int = 0
 
     @property
     def active(self) -> bool:
@@ -93,16 +98,24 @@ class Task:
     decisions: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     goal_checks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     notes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    fenced_claims: dict[str, str] = field(default_factory=dict[str, str])
+    archived: dict[str, Any] | None = None
+    status_since: str = ""
     ending: dict[str, Any] | None = None
     reason: str = ""
     last_sha: str = ""
     last_seq: int = 0
+    ending_seq: int = 0
+    ending_sha: str = ""
     drift: int = 0
+    _typed: tuple[dict[str, Any], TaskDefinition] | None = field(default=None, repr=False, compare=False)
 
     @property
     def typed(self) -> TaskDefinition:
         """The definition as its type."""
-        return TaskDefinition.model_validate(self.definition)
+        if self._typed is None or self._typed[0] is not self.definition:
+            self._typed = (self.definition, TaskDefinition.model_validate(self.definition))
+        return self._typed[1]
 
     @property
     def active_block(self) -> Block | None:
@@ -113,6 +126,15 @@ class Task:
     def open_executions(self) -> list[Execution]:
         """Executions without a result."""
         return [e for e in self.executions.values() if e.phase in ("intent", "started")]
+
+    @property
+    def lock_sha(self) -> str | None:
+        """Hash of the locked contract."""
+        return self.lock["sha256"] if self.lock else None
+
+    def notes_of(self, topic: str) -> list[dict[str, Any]]:
+        """Notes of one topic, oldest first."""
+        return [n for n in self.notes if n.get("topic") == topic]
 
     @property
     def ended(self) -> bool:
@@ -146,6 +168,7 @@ def _locked(task: Task, event: Event) -> None:
 def _status(task: Task, event: Event) -> None:
     task.status = event.data["status"]
     task.reason = event.data.get("reason", "")
+    task.status_since = event.at
     if task.status == ACTIVE:
         task.drift = 0 if event.data.get("drift_answered") else task.drift
 
@@ -173,7 +196,7 @@ def _block_opened(task: Task, event: Event) -> None:
 def _block_closed(task: Task, event: Event) -> None:
     block = task.blocks[-1]
     block.closed_at, block.outcome, block.progress = event.at, event.data["outcome"], event.data["progress"]
-    block.note = event.data.get("note", "")
+    block.note, block.closed_seq = event.data.get("note", ""), event.seq
     block.data = {**block.data, **event.data.get("data", {})}
     task.drift = 0 if block.progress == "advanced" else task.drift + 1
 
@@ -192,17 +215,42 @@ def _result(task: Task, event: Event) -> None:
     execution = task.executions[event.data["id"]]
     execution.phase = event.data.get("phase", "result")
     execution.exit_code, execution.result = event.data.get("exit_code"), {**event.data, "at": event.at}
+    for item in event.data.get("evidence", []):
+        _keep_evidence(task, item, event.at)
+
+
+_EVIDENCE_FIELDS = (
+    "id",
+    "kind",
+    "label",
+    "block",
+    "trust",
+    "data",
+    "path",
+    "sha256",
+    "epoch",
+    "claims",
+    "execution",
+    "lock",
+)
 
 
 def _evidence(task: Task, event: Event) -> None:
-    d = event.data
-    known = {k: d[k] for k in ("id", "kind", "label", "block", "trust", "data", "path", "sha256", "epoch") if k in d}
-    task.evidence.append(Evidence(at=event.at, **known))
+    _keep_evidence(task, event.data, event.at)
+
+
+def _keep_evidence(task: Task, data: dict[str, Any], at: str) -> None:
+    item = Evidence(at=at, **{k: data[k] for k in _EVIDENCE_FIELDS if k in data})
+    item.fenced = any(c.get("claim_id") in task.fenced_claims for c in item.claims)
+    task.evidence.append(item)
 
 
 def _fenced(task: Task, event: Event) -> None:
+    """Claims whose evidence no longer stands, and what made under them comes in later; one item by id where it came too late."""
+    task.fenced_claims |= {str(c): event.data.get("why", "") for c in event.data.get("claims", [])}
+    late = set(event.data.get("evidence", []))
     for item in task.evidence:
-        if item.epoch is not None and item.epoch < event.data["epoch"]:
+        if item.id in late or any(c.get("claim_id") in task.fenced_claims for c in item.claims):
             item.fenced = True
 
 
@@ -220,7 +268,13 @@ def _noted(task: Task, event: Event) -> None:
 
 def _ended(task: Task, event: Event) -> None:
     task.status = event.data["status"]
+    task.status_since = event.at
     task.ending = {"at": event.at, "by": event.by, **event.data}
+    task.ending_seq, task.ending_sha = event.seq, event.sha
+
+
+def _archived(task: Task, event: Event) -> None:
+    task.archived = {"at": event.at, **event.data}
 
 
 _HANDLERS = {
@@ -239,6 +293,7 @@ _HANDLERS = {
     "goal_checked": _goal_checked,
     "noted": _noted,
     "ended": _ended,
+    "archived": _archived,
 }
 
 
