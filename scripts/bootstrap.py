@@ -32,7 +32,7 @@ def environment(extras: str) -> Path:
     venv = Path(os.environ.get("INFER_FORGE_VENV") or ROOT / ".venv")
     python = venv / "bin" / "python"
     venv.parent.mkdir(parents=True, exist_ok=True)
-    with open(venv.parent / f".{venv.name}.lock", "w") as lock:
+    with open(venv.parent / f"{venv.name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = venv / "installed"
         state = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
