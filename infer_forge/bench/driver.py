@@ -21,7 +21,7 @@ from infer_forge.base.redact import redact
 from infer_forge.bench.row_facts import conditions, environment_digest, plan_of, point_of
 from infer_forge.bench.search_config import Candidate, SearchConfig
 from infer_forge.bench.session import Launch, Session, Task, free_port, tasks
-from infer_forge.engines import command, frameworks, http, lifecycle, runner
+from infer_forge.engines import command, frameworks, http, lifecycle, profile_lock, runner
 
 if TYPE_CHECKING:
     from infer_forge.bench.model import Row
@@ -177,9 +177,10 @@ def _run(session: Session, candidate: Candidate, engine: lifecycle.Engine, launc
     argv = command.client_command(session.config.client, plan)
     Path(plan.result).parent.mkdir(parents=True, exist_ok=True)
     try:
+        profile_lock.refuse_while_active(engine.url, "a benchmark")
         done = runner.Place().run(argv, timeout_s=session.config.budget.run_timeout_s)
     except ForgeError as fault:
-        row = _empty(session, "failed", f"the load generator could not be started: {fault.what}")
+        row = _empty(session, "failed", f"the load generator was not started: {fault.what}")
         row.benchmark_command = redact(shlex.join(argv))
         return row
     Path(f"{plan.result}.log").write_text(redact(done.out + done.err), encoding="utf-8")
