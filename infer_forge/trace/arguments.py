@@ -97,7 +97,7 @@ class ArgsReader:
     def _single(self, text: bytes) -> Any:
         if not text:
             return self._form()
-        for attempt in (text, repaired(text)):
+        for attempt in (text, repaired(text)[0]):
             try:
                 return self._one.decode(attempt)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -100,30 +100,41 @@ _PAIRS = re.compile(rb"\\\\")
 _BARE = re.compile(rb"(?<=[:\[,\s])(-?(?:inf(?:inity)?|nan)|-?\d+(?:\.\d+)?[eE]\+?\d{3,})(?=\s*[,\]}])", re.IGNORECASE)
 _MISSING = re.compile(rb"(:\s*)(?=[,}])")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LEFT_OUT = (b'"Process Group Description"',)
+"""Keys whose value writers are known to leave out (kineto#1213)."""
 _DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
 
 
-def repaired(piece: bytes) -> bytes:
-    """An event's text with the known faults of writers mended: strings cleaned, bare and missing values made null."""
+def repaired(piece: bytes) -> tuple[bytes, bool]:
+    """An event's text with the known faults of writers mended: strings cleaned, bare and missing values made null.
 
-    def string(found: re.Match[bytes]) -> bytes:
-        text = _CONTROL.sub(b"?", found[0])
-        if b"\\" in text:
-            parts = _PAIRS.split(text)
-            text = b"\\\\".join(_STRAY.sub(rb"\\\\", part) for part in parts)
-        try:
-            text.decode()
-        except UnicodeDecodeError:
-            text = text.decode("utf-8", "replace").encode()
-        return text
-
+    Returns:
+        The text, and whether it is doubtful: a value was missing where no writer is known to leave it out, so that a cut may
+        have joined two events.
+    """
     out: list[bytes] = []
-    at = 0
+    at, key, doubtful = 0, b"", False
     for found in _STRING.finditer(piece):
-        out += [_plain(piece[at : found.start()]), string(found)]
-        at = found.end()
-    out.append(_plain(piece[at:]))
-    return b"".join(out)
+        gap = piece[at : found.start()]
+        doubtful = doubtful or (key not in _LEFT_OUT and _MISSING.search(gap) is not None)
+        out += [_plain(gap), _clean(found[0])]
+        at, key = found.end(), found[0]
+    gap = piece[at:]
+    doubtful = doubtful or (key not in _LEFT_OUT and _MISSING.search(gap) is not None)
+    out.append(_plain(gap))
+    return b"".join(out), doubtful
+
+
+def _clean(text: bytes) -> bytes:
+    """A string without control characters, stray backslashes and invalid UTF-8."""
+    text = _CONTROL.sub(b"?", text)
+    if b"\\" in text:
+        text = b"\\\\".join(_STRAY.sub(rb"\\\\", part) for part in _PAIRS.split(text))
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        text = text.decode("utf-8", "replace").encode()
+    return text
 
 
 def _plain(text: bytes) -> bytes:
@@ -176,6 +187,14 @@ class Decoder:
                 continue
         return None
 
+    def _mended(self, piece: bytes) -> Any:
+        text, doubtful = repaired(piece)
+        event = self.one(text)
+        if event is not None:
+            self.coverage.events_repaired += 1
+            self.coverage.events_doubtful += doubtful
+        return event
+
     def _salvage(self, data: bytes, offset: int) -> Iterator[Any]:
         for start, end in pieces(data, self.separator):
             yield from self._piece(data[start:end], offset + start)
@@ -188,9 +207,8 @@ class Decoder:
         if event is not None:
             yield event
             return
-        event = self.one(repaired(core))
+        event = self._mended(core)
         if event is not None:
-            self.coverage.events_repaired += 1
             yield event
             return
         yield from self._walk(piece, offset)
@@ -210,8 +228,7 @@ class Decoder:
                 return
             event = self.one(piece[start:end])
             if event is None:
-                event = self.one(repaired(piece[start:end]))
-                self.coverage.events_repaired += event is not None
+                event = self._mended(piece[start:end])
             if event is None:
                 self.lost(offset + start, piece[start:end], "no valid event")
             else:

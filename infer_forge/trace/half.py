@@ -46,6 +46,7 @@ class _Sent(msgspec.Struct):
     shapes: list[bytes]
     collectives: list[Collective]
     repaired: int
+    doubtful: int
     lost: int
     device_lost: int
     bytes_lost: int
@@ -92,6 +93,7 @@ def serve() -> None:
         shapes=list(gathered.shapes),
         collectives=list(gathered.collectives),
         repaired=coverage.events_repaired,
+        doubtful=coverage.events_doubtful,
         lost=coverage.events_lost,
         device_lost=coverage.device_events_lost,
         bytes_lost=coverage.bytes_lost,
@@ -138,6 +140,7 @@ def join(helper: subprocess.Popen[bytes], into: Gatherer, coverage: Coverage) ->
     _merge(sent, memoryview(data)[8 + size :], into)
     coverage.events_read += sent.read
     coverage.events_repaired += sent.repaired
+    coverage.events_doubtful += sent.doubtful
     coverage.events_lost += sent.lost
     coverage.device_events_lost += sent.device_lost
     coverage.bytes_lost += sent.bytes_lost

@@ -134,6 +134,8 @@ class EventArray:
         """Events behind the last boundary, and whether all are of the strict form; reads the keys after the array."""
         data, offset, decoder = self._rest, self._offset, self.decoder
         self._rest = b""
+        if self._source.ended:  # also where the text is whole: a wrong checksum says that its bytes may be wrong
+            self._truncated(self._source.ended)
         found, stop = walk_array(data, 0)
         events, clean = [], True
         if found:

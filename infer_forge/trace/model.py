@@ -112,6 +112,8 @@ class Coverage:
     """Events decoded, of every phase and category."""
     events_repaired: int = 0
     """Decoded only after a repair (control character, stray backslash, bare inf or NaN, missing value)."""
+    events_doubtful: int = 0
+    """Of `events_repaired`: a value was missing where writers leave none out; a cut may have joined two events there."""
     events_lost: int = 0
     """Could not be decoded; at least this many."""
     device_events_lost: int = 0
@@ -153,6 +155,7 @@ class Coverage:
         """Whether anything that could change a sum was lost."""
         return bool(
             self.events_lost
+            or self.events_doubtful
             or self.bytes_lost
             or self.truncated
             or self.device_events_unusable

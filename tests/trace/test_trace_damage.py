@@ -88,6 +88,14 @@ def test_a_damaged_gzip_is_read_up_to_the_damage(raw: bytes, tmp_path: Path) -> 
     assert trace.coverage.events_read > 1000
 
 
+def test_a_wrong_checksum_is_told_though_the_text_is_whole(raw: bytes, tmp_path: Path) -> None:
+    packed = bytearray(gzip.compress(raw))
+    packed[-6] ^= 1
+    trace = parse_bytes(tmp_path / "t.json.gz", bytes(packed))
+    assert "checksum" in (trace.coverage.truncated or "")
+    assert trace.coverage.lossy
+
+
 def test_bytes_behind_the_gzip_stream_are_counted(raw: bytes, tmp_path: Path) -> None:
     trace = parse_bytes(tmp_path / "t.json.gz", gzip.compress(raw) + b"junk")
     assert any("4 bytes behind the gzip stream" in loss.reason for loss in trace.coverage.losses)
@@ -118,6 +126,18 @@ def test_known_faults_of_writers_are_mended_without_a_loss(
     trace = parse_bytes(tmp_path / "t.json", data.replace(old, new))
     assert int(trace.work.dur_ns.sum()) == 8 * 1500
     assert (trace.coverage.events_lost, trace.coverage.events_read) == (0, 8)
+
+
+def test_a_value_that_no_writer_leaves_out_makes_the_sum_doubtful(tmp_path: Path, kernel: Make) -> None:
+    events = [kernel(k, 1, f"k{k}", **{"Process Group Description": "tp"}) for k in range(6)]
+    data = json.dumps({"traceEvents": events}).encode()
+    known = parse_bytes(tmp_path / "known.json", data.replace(b'Description": "tp"', b'Description": ', 1))
+    assert (known.coverage.events_repaired, known.coverage.lossy) == (1, False)
+    start = data.find(b'"k2"')
+    end = data.find(b', "pid"', data.find(b'"k3"'))
+    joined = parse_bytes(tmp_path / "joined.json", data[:start] + data[end:])
+    assert len(joined.work) == 5
+    assert (joined.coverage.events_doubtful, joined.coverage.lossy) == (1, True)
 
 
 def test_a_lost_event_is_counted_with_its_place_and_that_it_was_device_work(tmp_path: Path, kernel: Make) -> None:
