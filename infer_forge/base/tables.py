@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # How many digits a unit prints with in text and Markdown; JSON keeps the full value.
-_DIGITS = {"us": 1, "ms": 3, "s": 3, "pct": 1, "ratio": 3}
+_DIGITS = {"us": 1, "ms": 3, "s": 3, "seconds": 6, "pct": 1, "ratio": 3}
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Column:
 
     Attributes:
         name: as it stands in JSON.
-        unit: `text`, `int`, `us`, `ms`, `s`, `ns`, `bytes`, `pct`, `ratio` or `number`; empty: taken from the name's ending.
+        unit: `text`, `int`, `us`, `ms`, `s`, `seconds` (to the microsecond), `ns`, `bytes`, `pct`, `ratio` or `number`; empty: taken from the name's ending.
         help: one line for the reader; shown on HTML pages.
     """
 

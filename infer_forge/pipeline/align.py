@@ -131,14 +131,15 @@ class Aligner:
     def _reach(self, before: F64) -> F64:
         """Best score of a matched earlier position of the same template, less the positions skipped between."""
         best = np.maximum.accumulate(before + self._ramp, axis=1) - self._ramp
-        moved = np.full_like(best, _NO)
+        moved: F64 = np.full(before.shape, _NO)
         moved[:, 1:] = best[:, :-1]
         return moved
 
     def _entry(self, ends: F64, gap: float) -> F64:
         """Best score with which each template can be begun."""
         best: F64 = np.max(ends[:, None] - self._change, axis=0).astype(np.float64)
-        return np.maximum(best, gap - self._enter).astype(np.float64)
+        entry: F64 = np.maximum(best, gap - self._enter, dtype=np.float64)
+        return entry
 
     def _trace(self, ids: list[int], scores: F64, gaps: F64, cut_end: bool) -> Parse:
         n, w = len(ids), self._w

@@ -27,13 +27,15 @@ def confidence(lane: Lane) -> dict[str, Any]:
     level = "high" if share >= 0.97 and agree >= 0.9 else "medium" if share >= 0.85 and agree >= 0.6 else "low"
     if not any(t.kind != FFN for t in lane.templates) and not lane.method.startswith("anchor"):
         level = "low"  # nothing mixes tokens: the blocks may be anything that repeats
+    if lane.method.startswith("anchor"):
+        share, level = float("nan"), "medium" if agree >= 0.9 else "low"
     if not inside.any():
         level = "none"
     in_pass = lane.pass_of[lane.rows] >= 0
     return {
         "method": lane.method,
         "confidence": level,
-        "kernels_matching_pct": round(100 * share, 2),
+        "kernels_matching_pct": None if share != share else round(100 * share, 2),
         "passes_with_the_same_layer_count_pct": round(100 * agree, 2),
         "device_time_in_layers_pct": round(100 * float(device[inside].sum()) / max(1, int(device.sum())), 2),
         "device_time_outside_passes_pct": round(100 * float(device[~in_pass].sum()) / max(1, int(device.sum())), 2),
@@ -117,9 +119,9 @@ def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str
     config = f" (config: {shape.layers})" if shape else ""
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
     found = f"{name}{len(lane.passes)} passes, {partial} partial; layers a pass: {', '.join(map(str, counts)) or '-'}{config}"
-    lines = [
-        f"{found}; confidence {sure['confidence']} ({sure['kernels_matching_pct']:.1f} % of the layers' kernels match)"
-    ]
+    match = sure["kernels_matching_pct"]
+    why = f"{match:.1f} % of the layers' kernels match" if match is not None else sure["method"]
+    lines = [f"{found}; confidence {sure['confidence']} ({why})"]
     for v in views:
         lines.append(
             f"  {v.stage}: pass {v.chosen.number} ({v.reason}), wall {v.chosen.wall_ns / 1e6:.3f} ms, idle {v.chosen.idle_ns / 1e6:.3f} ms"

@@ -57,7 +57,6 @@ def flow(lane: Lane, layer: Layer, fellows: list[Layer]) -> list[Row]:
             spread.setdefault(at, []).append(int(work.dur_ns[row]))
     places = _places(lane, layer)
     rows: list[Row] = []
-    total = sum(int(work.dur_ns[r]) for r in layer.rows) or 1
     begin, reach = int(work.ts_ns[layer.rows[0]]), 0
     for k, row in enumerate(layer.rows.tolist()):
         name, dur, start = trace.names[work.name[row]], int(work.dur_ns[row]), int(work.ts_ns[row])
@@ -75,7 +74,7 @@ def flow(lane: Lane, layer: Layer, fellows: list[Layer]) -> list[Row]:
                 min(seen),
                 max(seen),
                 start - reach if k else None,
-                100 * dur / total,
+                0.0,
                 int(work.stream[row]) if work.stream[row] >= 0 else None,
                 start - begin,
                 trace.name(int(work.op[row])),
@@ -85,6 +84,9 @@ def flow(lane: Lane, layer: Layer, fellows: list[Layer]) -> list[Row]:
             )
         )
         reach = max(reach, start + dur)
+    whole = sum(r.dur_ns for r in rows) or 1
+    for r in rows:
+        r.share_pct = 100 * r.dur_ns / whole
     return rows
 
 

@@ -239,9 +239,9 @@ def _share(part: Any, whole: Any) -> float | None:
 
 def _fill(report: Report, lanes: list[Lane], origins: list[int], views: list[View], options: Options) -> None:
     report.add(tables.passes(lanes, origins))
-    report.add(tables.layers(views))
     report.add(tables.clusters(views))
     report.add(tables.flow(views, options.sort == "duration"))
+    report.add(tables.layers(views))
     report.add(tables.ranges(lanes, origins, views))
 
 

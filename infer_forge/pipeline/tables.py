@@ -195,8 +195,8 @@ def ranges(lanes: Sequence[Lane], origins: Sequence[int], views: Sequence[View])
     columns = [
         Column("what", "text"),
         Column("index", "text"),
-        Column("start_s", "number"),
-        Column("end_s", "number"),
+        Column("start_s", "seconds"),
+        Column("end_s", "seconds"),
         Column("stage", "text"),
         Column("rank", "text"),
     ]

@@ -82,10 +82,7 @@ def speed() -> list[Row]:
 
 def accuracy(seeds: tuple[int, ...] = WORKING_SEEDS[:1]) -> list[Row]:
     """Share of kernels in the right layer and half, the least over families, per variant."""
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "pipeline"))
-    from pipeline_score import score  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+    from tests.pipeline.pipeline_score import score
 
     rows: list[Row] = []
     for name, change in VARIANTS.items():
@@ -93,7 +90,7 @@ def accuracy(seeds: tuple[int, ...] = WORKING_SEEDS[:1]) -> list[Row]:
         for family in FAMILIES:
             for seed in seeds:
                 with tempfile.TemporaryDirectory() as folder:
-                    found = score(change(SPECS[family]), Path(folder), seed)  # pyright: ignore[reportUnknownVariableType]
+                    found = score(change(SPECS[family]), Path(folder), seed)
                 if found.layer_pct < layer:
                     layer, worst = found.layer_pct, f"{family}, seed {seed}"
                 half, tail = min(half, found.half_pct), tail + found.tail_inside

@@ -1,0 +1,91 @@
+"""Layers of generated traces: every kernel in its layer and half, whatever the model and whatever the capture lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.pipeline_score import Score, score
+from trace_gen import SPECS, WORKING_SEEDS, Spec
+
+FAMILIES = (
+    "llama",
+    "qwen3_moe",
+    "deepseek_v3",
+    "deepseek_v3_mtp",
+    "deepseek_v4",
+    "qwen3_next",
+    "gpt_oss",
+    "flux",
+    "alternating",
+)
+SEED = WORKING_SEEDS[1]
+
+
+def _graph(spec: Spec) -> Spec:
+    return replace(spec, steps=tuple(replace(step, graph=1) for step in spec.steps))
+
+
+def _good(found: Score, tail: int = 0) -> None:
+    assert found.missing == 0
+    assert found.layer_pct >= 99
+    assert found.half_pct >= 99
+    assert found.tail_inside <= tail
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kernel_of_an_eager_trace_is_in_its_layer_and_half(family: str, tmp_path: Path) -> None:
+    _good(score(SPECS[family], tmp_path, SEED))
+
+
+@pytest.mark.parametrize("family", ["qwen3_next", "deepseek_v4"])
+def test_the_order_of_kernels_in_graph_replays_is_enough(family: str, tmp_path: Path) -> None:
+    _good(score(_graph(SPECS[family]), tmp_path, SEED))
+
+
+@pytest.mark.parametrize("family", ["llama", "deepseek_v3", "deepseek_v3_mtp"])
+def test_passes_that_the_capture_cut_at_both_ends_keep_their_layer_numbers(family: str, tmp_path: Path) -> None:
+    _good(score(replace(SPECS[family], cut_head=0.4, cut_tail=0.3), tmp_path, SEED))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_five_percent_lost_kernels_move_no_layer(family: str, tmp_path: Path) -> None:
+    _good(score(replace(SPECS[family], drop=0.05), tmp_path, SEED), tail=4)
+
+
+CHANGES: dict[str, Callable[[Spec], Spec]] = {
+    "four ranks": lambda s: replace(s, ranks=4),
+    "without annotations": lambda s: replace(s, annotation="none"),
+    "one annotation around everything": lambda s: replace(s, one_window=True),
+    "overlapping dependent launches": lambda s: replace(_graph(s), pdl_us=0.6),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_layers_are_found_with(change: str, tmp_path: Path) -> None:
+    _good(score(CHANGES[change](SPECS["deepseek_v3"]), tmp_path, SEED))
+
+
+@pytest.mark.parametrize(
+    "name", ["merged_tp4", "two_devices", "vllm_mixed", "amd_graph", "int_ts", "rough", "verify", "graph_piecewise"]
+)
+def test_odd_traces_keep_their_layers(name: str, tmp_path: Path) -> None:
+    _good(score(SPECS[name], tmp_path, SEED))
+
+
+@pytest.mark.stress
+def test_losses_swaps_and_cuts_together_over_many_seeds(tmp_path: Path, stress_count: Callable[[int], int]) -> None:
+    """Graph replays, cut at both ends, 5 % of the kernels lost and independent neighbours swapped."""
+    low: list[str] = []
+    rounds = stress_count(60)
+    for number in range(rounds):
+        family, seed = FAMILIES[number % len(FAMILIES)], WORKING_SEEDS[number % len(WORKING_SEEDS)]
+        hard = replace(_graph(SPECS[family]), cut_head=0.4, cut_tail=0.3, drop=0.05, reorder=0.3)
+        folder = tmp_path / str(number)
+        found = score(hard, folder, seed)
+        if found.layer_pct < 99 or found.half_pct < 99:
+            low.append(f"{family} seed {seed}: {found.layer_pct:.2f} {found.half_pct:.2f}")
+    assert len(low) <= 0.05 * rounds, low
