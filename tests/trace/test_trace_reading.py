@@ -222,7 +222,7 @@ def test_a_trace_without_device_work_is_refused_with_its_reason(write_trace: Wri
         (b'{"traceEvents": {}}', "no array"),
         (b'{"a": [1, 2]}', "another kind"),
         (b"\x1f\x8b\x08\x00", "gzip"),
-        (gzip.compress(b"<html></html>"), "HTML"),
+        (gzip.compress(b"<html></html>", mtime=0), "HTML"),
         (b"[1, 2, 3]", "another kind|readable event"),
         (b"version https://git-lfs.github.com/spec/v1\n", "LFS"),
     ],
