@@ -120,7 +120,8 @@ def _joined_windows(trace: Trace) -> I64:
     w = trace.windows
     found = np.r_[np.arange(len(w), dtype=np.int64), -1]
     marked = ~w.from_launches
-    for row in np.flatnonzero(w.from_launches).tolist() if marked.any() else []:
+    made: list[int] = np.flatnonzero(w.from_launches).tolist() if marked.any() else []
+    for row in made:
         around = marked & (w.device == w.device[row]) & (w.group == w.group[row]) & (w.name == w.name[row])
         hits = np.flatnonzero(around & (w.start_ns <= w.start_ns[row]) & (w.end_ns[row] <= w.end_ns))
         if len(hits):

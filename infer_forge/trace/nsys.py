@@ -74,7 +74,7 @@ def parse_export(path: Path) -> Trace:
         with _Database(path) as data:
             reader = _Reader(data, path)
             return reader.trace(path.stat().st_size, hasher)
-    except sqlite3.Error as fault:
+    except (sqlite3.Error, ValueError, TypeError, OverflowError) as fault:
         raise InputUnusable(
             f"is a damaged SQLite database ({fault})",
             where=str(path),
@@ -172,7 +172,7 @@ class _Reader:
         header = self._header()
         none = np.empty(0, np.int64)
         ranks = np.full(len(self.names) + 1, -1, np.int8)
-        stages = Stages(self.names, self._ids.__getitem__)
+        stages = Stages(self.names, self._name)
         frames = Frames.empty()
         call_graph = (np.full(len(calls), -1, np.int64), np.full(len(calls), -1, np.int64))
         for k in range(len(groups)):
