@@ -216,7 +216,7 @@ class Judge:
         if "xid" in event.facts:
             return f"Xid {event.facts['xid']} ({event.facts.get('mnemonic') or 'unknown'}): {signatures.xid(event.facts['xid'])['meaning']}"
         found = signature_of(event)
-        return found.meaning if found else _MEANINGS.get(event.sig, "")
+        return found.meaning if found else MEANINGS.get(event.sig, "")
 
     def _surfaced(self, event: Event) -> None:
         """Where the error showed itself: never a culprit."""
@@ -500,6 +500,10 @@ class Judge:
             or log.last[-1].status in ("inputs_saved", "no_inputs")
             or (log.last[-1].raised and log.level >= 5)
         ]
+        run = self.evidence.run or {}
+        if run.get("signal") == "SIGKILL" or run.get("ended_by"):
+            self._ended_from_outside(run, logs)
+            return
         dead = [e for e in self.events if (s := signature_of(e)) is not None and s.death]
         if poisoned or (logs and dead):
             log = poisoned[0] if poisoned else logs[0]
@@ -548,6 +552,33 @@ class Judge:
             )
         else:
             v.meaning = "nothing in the input shows a crash; that is not the same as no crash"
+
+    def _ended_from_outside(self, run: dict[str, Any], logs: list[CallLog]) -> None:
+        """SIGKILL, a time-out or our own end: the call that was open then did not fail."""
+        v = self.verdict
+        v.cls, v.certainty, v.step = "killed_host", "unknown", "dmesg"
+        how = (
+            f"the recorder ended it: {run['ended_by']}"
+            if run.get("ended_by")
+            else "SIGKILL from outside: the kernel's OOM killer, a parent, or a person"
+        )
+        v.meaning = f"the run did not crash by itself ({how})"
+        if run.get("ended_by") == "timeout":
+            v.cls, v.step = "watchdog_hang", "pyspy"
+            v.step_words["pid"] = "PID_OF_EACH_RANK"
+            judge_hang(v, [], self.evidence.stacks, self.flight, self.context)
+        for log in logs[:3]:
+            last = log.last[-1]
+            state = "had come back" if last.returned or last.status == "completed" else "was open"
+            v.suspects.append(
+                Suspect(
+                    last.api,
+                    f"the last logged call; it {state} when the process was ended, which proves nothing",
+                    "low",
+                    [last.ref],
+                )
+            )
+        v.first_event = next((e for e in self.events if e.source == "record"), None)
 
     # --- what does not count, and what is missing -------------------------------------------------------------------
     def _count_cascade(self) -> None:
@@ -633,7 +664,7 @@ _STEPS = {
     "initcheck_kernel": "data_source", "initcheck_host_api": "data_source", "python_exception": "config_line", "traceback_cut": "more_lines",
     "sanitizer_leak": "sanitize",
 }  # fmt: skip
-_MEANINGS = {
+MEANINGS = {
     "ima_precise_sanitizer": "compute-sanitizer names the kernel, thread and address of a wrong access",
     "ima_coredump": "the driver's core dump names the kernel that faulted",
     "coredump_no_exception": "a core dump without an exception",

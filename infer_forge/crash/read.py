@@ -125,8 +125,8 @@ def _kind(path: Path, shown: str, size: int, *, regular: bool = True) -> Source:
         return Source(path, shown, "record", size)
     if name == "bundle.json":
         return Source(path, shown, "bundle", size)
-    if name.endswith(".html"):
-        return Source(path, shown, "skipped", size, "a page")
+    if name.endswith((".html", ".py", ".pyc")):
+        return Source(path, shown, "skipped", size, "a page or program")
     try:
         with open(path, "rb") as file:
             head = file.read(64)

@@ -11,7 +11,7 @@ from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.crash import calls, dumps, flight, read
 from infer_forge.crash.judge import Judge
-from infer_forge.crash.model import Context
+from infer_forge.crash.model import Context, Event, Origin
 from infer_forge.crash.prefixes import Clock
 from infer_forge.crash.report import build
 from infer_forge.crash.scan import Evidence, Scanner
@@ -87,10 +87,8 @@ def _take(
         return 1
     if source.kind in ("record", "bundle"):
         return _record(source, evidence)
-    if source.kind == "skipped" and source.note and source.note != "a page":
-        evidence.lost.append(f"{source.shown}: {source.note}") if source.note.startswith(
-            ("a link", "may not", "no regular")
-        ) else None
+    if source.note.startswith(("a link", "may not", "no regular")):
+        evidence.lost.append(f"{source.shown}: {source.note}")
     return 0
 
 
@@ -108,7 +106,28 @@ def _record(source: read.Source, evidence: Evidence) -> int:
         return 0
     run = cast("dict[str, Any]", data)
     evidence.run = run
+    _ending(run, source, evidence)
     env = run.get("env")
     if isinstance(env, dict):
         evidence.env |= {str(k): str(v) for k, v in cast("dict[Any, Any]", env).items()}
     return 1
+
+
+_ENDINGS = {
+    "SIGSEGV": ("segfault", "host"),
+    "SIGBUS": ("bus_error", "host"),
+    "SIGKILL": ("killed", "cascade"),
+    "SIGABRT": ("aborted", "info"),
+}
+
+
+def _ending(run: dict[str, Any], source: read.Source, evidence: Evidence) -> None:
+    """How the recorded command ended, as an event."""
+    known = _ENDINGS.get(str(run.get("signal")))
+    if known is not None and not run.get("ended_by"):
+        pid = run.get("pid")
+        origin = Origin(
+            source.shown, str(run["host"]) if run.get("host") else None, pid if isinstance(pid, int) else None
+        )
+        text = f"the recorded command ended by {run['signal']}"
+        evidence.events.append(Event(known[0], known[1], 1, text, origin, source="record"))

@@ -6,6 +6,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +35,30 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
 
-def call(url: str, *, method: str = "GET", body: Any = None, timeout_s: float = 5.0) -> Answer:
-    """One call. A refused connection, a time-out and a broken answer give status 0 with the reason."""
+def call(
+    url: str,
+    *,
+    method: str = "GET",
+    body: Any = None,
+    timeout_s: float = 5.0,
+    headers: Mapping[str, str] | None = None,
+    limit_bytes: int | None = None,
+) -> Answer:
+    """One call. A refused connection, a time-out and a broken answer give status 0 with the reason.
+
+    Args:
+        headers: further ones, such as `Authorization`. limit_bytes: read no more of the body than this.
+    """
     data = json.dumps(body).encode() if body is not None else (b"" if method == "POST" else None)
+    most = -1 if limit_bytes is None else limit_bytes
     try:
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+        fields = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(url, data, fields, method=method)
         with _OPENER.open(request, timeout=timeout_s) as answer:
-            return Answer(int(answer.status), answer.read())
+            return Answer(int(answer.status), answer.read(most))
     except urllib.error.HTTPError as fault:
         with fault:
-            return Answer(fault.code, fault.read())
+            return Answer(fault.code, fault.read(most))
     except (OSError, http.client.HTTPException, ValueError) as fault:
         reason = getattr(fault, "reason", None) or fault
         return Answer(0, b"", str(reason) or type(fault).__name__)
