@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from infer_forge.base.errors import GateRefused, UsageFault
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks.events import Event
@@ -26,6 +28,22 @@ TOPOLOGIES = ("single", "multi")
 UNCERTAINTY = ("low", "medium", "high")
 # More input than this does not fit one agent's context beside its work: propose several (200 k tokens of four characters, half).
 _MULTI_BYTES = 400_000
+
+
+def input_bytes(paths: Iterable[Path]) -> int:
+    """Size of what a block must read: files, and folders with all that is in them.
+
+    Raises:
+        InputUnusable: one is not there.
+    """
+    total = 0
+    for path in paths:
+        if not path.exists():
+            raise InputUnusable(
+                "no such input", where=str(path), next_step="name files or folders that the block reads"
+            )
+        total += sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
+    return total
 
 
 def propose_routing(uncertainty: str, input_bytes: int) -> dict[str, str]:

@@ -13,12 +13,13 @@ from infer_forge.cli.main import COMMANDS, cli
 
 _FENCE = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
+_ITEM = re.compile(r"^- (infer-forge .+)$", re.MULTILINE)
 _ENDS = re.compile(r"\s(?:\||&&|;|>|#)\s?|\s(?:->|→)\s")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*|\.\.\.|…|<.*>|\[.*|.*\]|\{.*\}")
 
 
 def commands_in(text: str) -> Iterator[str]:
-    """Every `infer-forge ...` command line in code blocks and inline code of a Markdown text."""
+    """Every `infer-forge ...` command line in code blocks, inline code and list items of a Markdown text or its front matter."""
     for block in _FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             stripped = line.strip().removeprefix("$ ")
@@ -27,6 +28,7 @@ def commands_in(text: str) -> Iterator[str]:
     for code in _INLINE.findall(_FENCE.sub("", text)):
         if code.startswith("infer-forge "):
             yield code
+    yield from _ITEM.findall(text)
 
 
 def fault(command: str) -> str | None:
