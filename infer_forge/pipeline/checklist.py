@@ -15,8 +15,11 @@ from infer_forge.pipeline.segment import FFN
 from infer_forge.pipeline.tables import View, spans
 
 
-def confidence(lane: Lane) -> dict[str, Any]:
-    """How sure the layers are: share of layer kernels that match the learnt halves by name, and what is unresolved."""
+def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
+    """How sure the layers are: share of layer kernels that match the learnt halves by name, and what is unresolved.
+
+    A single pass whose layer count no config confirms is at most `medium`: nothing says where its stack of layers ends.
+    """
     inside = lane.layer_of[lane.rows] >= 0
     matched = (lane.place_of[lane.rows] >= 0) & inside
     device = lane.trace.work.dur_ns[lane.rows]
@@ -27,6 +30,9 @@ def confidence(lane: Lane) -> dict[str, Any]:
     level = "high" if share >= 0.97 and agree >= 0.9 else "medium" if share >= 0.85 and agree >= 0.6 else "low"
     if not any(t.kind != FFN for t in lane.templates) and not lane.method.startswith("anchor"):
         level = "low"  # nothing mixes tokens: the blocks may be anything that repeats
+    confirmed = shape is not None and {shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)
+    if level == "high" and len(whole) < 2 and not confirmed:
+        level = "medium"
     if lane.method.startswith("anchor"):
         share, level = float("nan"), "medium" if agree >= 0.9 else "low"
     if not inside.any():
@@ -80,7 +86,7 @@ def fill(
         "8_perfetto_ranges": [
             row for row in report.tables["ranges"].dicts() if row["what"] == "pass" and row["rank"] == lane.rank and row["index"] in chosen
         ],
-        "9_method": {**confidence(lane), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
+        "9_method": {**confidence(lane, shape), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
     }  # fmt: skip
 
 
@@ -113,7 +119,7 @@ def _hot(v: View) -> list[dict[str, Any]]:
 
 def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str]:
     """A few lines: passes, layers, and what dominates each stage."""
-    sure = confidence(lane)
+    sure = confidence(lane, shape)
     partial = sum(bool(p.partial) for p in lane.passes)
     name = f"rank {lane.rank}: " if lane.rank is not None else ""
     config = f" (config: {shape.layers})" if shape else ""

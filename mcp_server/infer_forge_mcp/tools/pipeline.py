@@ -79,7 +79,7 @@ def split_passes(
     ]
     clusters = ["cluster", "type", "layers", "wall_us", "share_pct", "members", "stage"]
     shown = {"passes": columns, "clusters": clusters}
-    return _run(trace, shown, "passes", limit, cursor, config=config, rank=rank, no_triage=True)
+    return _run(trace, shown, "passes", limit, cursor, config=config, rank=rank)
 
 
 @tool(toolset="profile", read_only=True, paged="layers")
@@ -96,7 +96,7 @@ def build_layer_timeline(
     """Use it to find which layers or layer types take the time of a pass: wall and device time of every layer by category,
     clusters of like layers with spread and outliers, and which cluster dominates. Needs no anchor kernel."""
     options: dict[str, object] = {"config": config, "rank": rank, "stage": stage, "pass": pass_number, "anchor": anchor}
-    return _run(trace, {"clusters": None, "layers": None}, "layers", limit, cursor, **options, no_triage=True)
+    return _run(trace, {"clusters": None, "layers": None}, "layers", limit, cursor, **options)
 
 
 @tool(toolset="profile", default=True, read_only=True, paged="flow")

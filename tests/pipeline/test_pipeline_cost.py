@@ -1,0 +1,156 @@
+"""Operator costs, rooflines and step floors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer_forge import pipeline
+from infer_forge.base.errors import InputUnusable
+from infer_forge.base.kernels import gpu_peaks
+from infer_forge.pipeline.cost import Cost, Load, Split, active_experts, layer_costs
+from infer_forge.pipeline.flow import Row
+from infer_forge.pipeline.model import Options
+from infer_forge.pipeline.model_config import shape_of
+from infer_forge.pipeline.roofline import _from_dims  # pyright: ignore[reportPrivateUsage]
+from trace_gen import SPECS, config, generate
+
+LLAMA: dict[str, Any] = {
+    "num_hidden_layers": 2, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 14336, "vocab_size": 128256, "torch_dtype": "bfloat16", "model_type": "llama",
+}  # fmt: skip
+POINT = {"serving_topology": {"tp": 1}, "accelerator_platform": {"gpu_model": "H100-SXM"}}
+
+
+def costs(load: Load, split: Split | None = None, **more: Any) -> dict[str, Cost]:
+    shape = shape_of({**LLAMA, **more})
+    return {c.operator: c for c in layer_costs(shape, shape.types[0], load, split or Split())}
+
+
+def test_projections_have_two_operations_a_weight_and_token() -> None:
+    found = costs(Load(64, 64, None, None))
+    assert found["qkv projection"].flops == 2 * 64 * 4096 * (32 + 16) * 128
+    assert found["qkv projection"].weight_bytes == 4096 * (32 + 16) * 128 * 2
+    assert found["gate and up projection"].flops == 2 * 64 * 4096 * 2 * 14336
+
+
+def test_attention_reads_every_cached_token_once_and_is_unknown_without_context() -> None:
+    assert "attention" not in costs(Load(8, 8, None, None))
+    found = costs(Load(8, 8, 8 * 1000.0, 8 * 1000.0))["attention"]
+    assert found.flops == 4 * 8000 * 32 * 128
+    assert found.kv_bytes == 2 * 8000 * 8 * 128 * 2
+
+
+def test_tensor_parallelism_divides_weights_and_adds_two_all_reduces_a_layer() -> None:
+    one, four = costs(Load(64, 64, None, None)), costs(Load(64, 64, None, None), Split(tp=4))
+    assert four["o projection"].weight_bytes == one["o projection"].weight_bytes / 4
+    assert four["attn all-reduce"].link_bytes == 2 * 3 / 4 * 64 * 4096 * 2
+    assert "attn all-reduce" not in one
+
+
+def test_few_tokens_touch_few_experts_and_many_touch_all() -> None:
+    assert active_experts(128, 8, 1) == pytest.approx(8)
+    assert active_experts(128, 8, 4096) == pytest.approx(128)
+    moe = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+    few, many = costs(Load(1, 1, None, None), **moe), costs(Load(4096, 2, None, None), **moe)
+    assert few["experts up"].weight_bytes == pytest.approx(8 * 4096 * 2 * 768 * 2)
+    assert many["experts up"].weight_bytes == pytest.approx(128 * 4096 * 2 * 768 * 2)
+
+
+def test_a_floor_is_the_longest_of_its_bounds_and_unknown_without_a_peak() -> None:
+    peaks = gpu_peaks("H100-SXM")
+    assert peaks is not None
+    seconds, bound = Cost("gemm", "x", 989.4e12, 3350e9 / 2).floor_s(peaks)
+    assert (seconds, bound) == (pytest.approx(1.0), "compute")
+    assert Cost("gemm", "x", 1.0, 3350e9).floor_s(peaks) == (pytest.approx(1.0), "memory")
+    assert Cost("gemm", "x", 1.0, 1.0).floor_s(peaks._replace(hbm_gb_s=None)) == (None, "unknown")
+
+
+def _row(**more: Any) -> Row:
+    base: dict[str, Any] = {
+        "order": 0, "row": 0, "half": "attn", "category": "gemm", "kernel": "k", "name": "k", "dur_ns": 1000.0, "min_ns": 1, "max_ns": 1,
+        "gap_ns": None, "share_pct": 1.0, "stream": 7, "rel_ns": 0, "op": "aten::mm", "dims": None, "dtypes": None, "source": None,
+    }  # fmt: skip
+    return Row(**{**base, **more})
+
+
+@pytest.mark.parametrize(
+    ("op", "dims", "flops"),
+    [
+        ("aten::mm", [[16, 4096], [4096, 1024]], 2 * 16 * 4096 * 1024),
+        ("aten::addmm", [[1024], [16, 4096], [4096, 1024]], 2 * 16 * 4096 * 1024),
+        ("aten::linear", [[2, 8, 4096], [1024, 4096], []], 2 * 16 * 4096 * 1024),
+        ("aten::bmm", [[4, 16, 64], [4, 64, 32]], 2 * 4 * 16 * 64 * 32),
+    ],
+)
+def test_recorded_dims_give_the_operations_of_a_product(op: str, dims: list[Any], flops: int) -> None:
+    cost = _from_dims(_row(op=op, dims=json.dumps(dims), dtypes=json.dumps(["c10::BFloat16"] * 3)))
+    assert cost is not None
+    assert cost.flops == flops
+
+
+@pytest.mark.parametrize(
+    ("dims", "dtypes"),
+    [
+        ("[[16, 4], [5, 8]]", '["c10::BFloat16"]'),
+        ("nonsense", "[]"),
+        ("[[16, 4]]", "[]"),
+        ("[[16,4],[4,8]]", '["quint"]'),
+    ],
+)
+def test_dims_that_do_not_fit_stay_unknown(dims: str, dtypes: str) -> None:
+    assert _from_dims(_row(dims=dims, dtypes=dtypes)) is None
+
+
+def _files(folder: Path, **point: Any) -> tuple[Path, Path]:
+    shape, where = folder / "config.json", folder / "point.json"
+    shape.write_text(json.dumps(LLAMA))
+    where.write_text(json.dumps({**POINT, **point}))
+    return shape, where
+
+
+def test_a_decode_floor_of_a_small_batch_is_the_time_to_read_the_weights(tmp_path: Path) -> None:
+    shape, point = _files(tmp_path)
+    report = pipeline.step_ceiling(shape, point, batch=1, input_len=16, output_len=16)
+    decode = next(r for r in report.tables["steps"].dicts() if r["stage"] == "decode")
+    weights = 2 * (4096 * 48 * 128 + 4096 * 4096 + 3 * 4096 * 14336) * 2 + 4096 * 128256 * 2
+    assert decode["weights_gb"] == pytest.approx(weights / 1e9, rel=1e-3)
+    assert decode["floor_ms"] == pytest.approx(weights / 3350e9 * 1e3, rel=0.02)
+    assert decode["measured_ms"] is None
+
+
+def test_the_headroom_of_a_trace_is_what_it_takes_beyond_the_floor(tmp_path: Path) -> None:
+    spec = replace(SPECS["llama"], layers=8)
+    files, _ = generate(spec, tmp_path / "t.json.gz", 109)
+    shape, point = _files(tmp_path)
+    shape.write_text(json.dumps({**LLAMA, **config(spec)}))
+    report = pipeline.step_ceiling(shape, point, trace=files[0], cache=False)
+    rows = [r for r in report.tables["families"].dicts() if r["measured_us"]]
+    assert rows
+    for row in rows:
+        assert row["headroom_us"] == pytest.approx(row["measured_us"] - row["floor_us"], abs=0.01)
+    assert {r["stage"] for r in report.tables["steps"].dicts() if r["measured_ms"]} == {"prefill", "decode"}
+
+
+def test_a_point_without_a_known_gpu_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    shape, point = _files(tmp_path, accelerator_platform={"gpu_model": "Abacus 9000"})
+    with pytest.raises(InputUnusable, match="Abacus") as caught:
+        pipeline.step_ceiling(shape, point)
+    assert "H100-SXM" in str(caught.value.next_step)
+
+
+def test_the_report_states_how_much_of_the_flow_has_a_roofline_figure(tmp_path: Path) -> None:
+    spec = SPECS["vllm_detailed"]
+    files, _ = generate(spec, tmp_path / "t.json.gz", 110)
+    shape = tmp_path / "config.json"
+    shape.write_text(json.dumps({**LLAMA, **config(spec)}))
+    options = Options(config=shape, no_triage=True, cache=False, keep=False, stage="prefill")
+    report = pipeline.analyse_pipeline([files[0]], options)
+    cover = report.header.coverage["roofline"]["prefill"]
+    assert cover["device_time_pct"] > 80
+    attention = [r for r in report.tables["flow"].dicts() if r["category"] == "attention"]
+    assert all(r["roofline_pct"] is not None for r in attention)
