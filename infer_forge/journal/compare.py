@@ -1,23 +1,26 @@
 """Compare records: only those equal on every dimension that is not being compared; otherwise say what differs.
 
-No ratio across contract hashes, and none between a kernel claim and an end-to-end claim: each such number would compare
-different work.
+No ratio across contract hashes, none without one, and none between a kernel claim and an end-to-end claim: each such
+number would compare different work. What neither side states is not known to be equal, so it stands in the way too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from infer_forge.base import contracts
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.base.records import Header, Report
-from infer_forge.base.tables import Table
+from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.tables import Table, cell_text
+from infer_forge.journal.aliases import canonical
+from infer_forge.journal.index import ask
 from infer_forge.journal.model import Record
 from infer_forge.journal.store import get
 
-# Dimensions that tell two measurements apart. What only describes (topic, author, date) does not.
+# Dimensions that tell two measurements apart. What only describes (topic, author, date, task, verdict) does not.
 _TELLING = (
     "model",
     "model_arch",
@@ -29,52 +32,88 @@ _TELLING = (
     "precision",
     "workload",
     "scenario",
+    "kernel_family",
     "metric",
 )
+# Without these on both sides nobody can say that two measurements are of the same thing.
+_NEEDED = ("metric", "gpu")
+# What a varied dimension may change besides itself: another framework has other versions and other engine settings.
+_FOLLOWS = {
+    "framework": ("framework_rev", "runtime_profile."),
+    "framework_rev": ("runtime_profile.",),
+    "gpu": ("gpu_count", "accelerator_platform."),
+    "topology": ("serving_topology.", "runtime_profile.engine_config", "gpu_count", "accelerator_platform.gpu_count"),
+    "precision": ("model.precision", "model.quantization", "model.fingerprint", "model.revision", "model.id"),
+    "model": ("model.", "model_arch"),
+    "workload": ("serving_scenario.traffic_shape",),
+}
+# The leaf of a deployment point behind a dimension: named once, by its leaf, when both records state a point.
+_LEAF = {
+    "model": "model.id",
+    "precision": "model.precision",
+    "topology": "serving_topology.",
+    "framework": "runtime_profile.framework",
+    "framework_rev": "runtime_profile.version",
+    "gpu": "accelerator_platform.gpu_model",
+    "gpu_count": "accelerator_platform.gpu_count",
+    "workload": "serving_scenario.traffic_shape",
+}
+Differs = tuple[str, str | None, str | None]
 
 
 def _dims(record: Record) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, set[str]] = defaultdict(set)
     for dim, value, _ in record.dimensions():
-        found[dim].append(value)
+        found[dim].add(value)
     return {d: tuple(sorted(v)) for d, v in found.items()}
 
 
-def differences(first: Record, second: Record) -> list[tuple[str, str | None, str | None]]:
-    """(field, value of the first, value of the second) of everything that tells two records apart as measurements.
+def differences(first: Record, second: Record) -> list[Differs]:
+    """(field, value of the first, value of the second) of everything that keeps two records from being one measurement.
 
-    Names the leaf fields of the deployment point where both have one, so that `tp` is named and not the whole point.
+    Where both state a deployment point its leaf fields are named (`serving_topology.tp`), else the dimension (`topology`).
     """
-    a, b = _dims(first), _dims(second)
-    found = [(d, _text(a.get(d)), _text(b.get(d))) for d in _TELLING if a.get(d) != b.get(d)]
+    found: list[Differs] = []
     if first.deployment_point is not None and second.deployment_point is not None:
-        left, right = _leaves(first), _leaves(second)
-        known = {d for d, _, _ in found}
-        found += [
-            (k, left.get(k), right.get(k))
-            for k in sorted({*left, *right})
-            if left.get(k) != right.get(k) and k not in known
-        ]
-    if first.contract_sha256 != second.contract_sha256:
+        apart = contracts.differences(_plain(first), _plain(second))
+        found += [(d.field, _shown(d.left), _shown(d.right)) for d in apart]
+    leaves = [f for f, _, _ in found]
+    a, b = _dims(first), _dims(second)
+    for dim in _TELLING:
+        named = dim in _LEAF and any(f.startswith(_LEAF[dim]) for f in leaves)
+        if not named and (a.get(dim) != b.get(dim) or (dim in _NEEDED and dim not in a)):
+            found.append((dim, _text(a.get(dim)), _text(b.get(dim))))
+    if first.contract_sha256 != second.contract_sha256 or first.contract_sha256 is None:
         found.append(("contract", _short(first.contract_sha256), _short(second.contract_sha256)))
     if first.claim != second.claim:
         found.append(("claim", first.claim, second.claim))
+    if first.unit != second.unit:
+        found.append(("unit", first.unit, second.unit))
+    if first.epoch_fenced or second.epoch_fenced:
+        found.append(("epoch", _fence(first), _fence(second)))
     return found
 
 
-def _leaves(record: Record) -> dict[str, str]:
-    found: dict[str, str] = {}
-
-    def walk(value: Any, path: str) -> None:
-        if isinstance(value, dict):
-            for k, v in value.items():  # pyright: ignore[reportUnknownVariableType]
-                walk(v, f"{path}.{k}" if path else str(k))  # pyright: ignore[reportUnknownArgumentType]
-        elif value is not None and value != []:
-            found[path] = str(value)
-
+def _plain(record: Record) -> dict[str, Any]:
+    """The deployment point with one spelling for models, GPUs and precisions."""
     assert record.deployment_point is not None
-    walk(record.deployment_point.model_dump(mode="json", exclude_none=True), "")
-    return found
+    point = record.deployment_point.model_dump(mode="json", exclude_none=True)
+    for layer, field, dim in (
+        ("model", "id", "model"),
+        ("model", "precision", "precision"),
+        ("accelerator_platform", "gpu_model", "gpu"),
+    ):
+        if point.get(layer, {}).get(field):
+            point[layer][field] = canonical(dim, point[layer][field])
+    return point
+
+
+def _fence(record: Record) -> str:
+    return "superseded claim epoch" if record.epoch_fenced else "current"
+
+
+def _shown(value: Any) -> str | None:
+    return None if value is None else cell_text(value, "text")
 
 
 def _text(values: tuple[str, ...] | None) -> str | None:
@@ -85,23 +124,11 @@ def _short(sha: str | None) -> str | None:
     return sha[:12] if sha else None
 
 
-# What a varied dimension may change besides itself: another framework has other versions and other engine settings.
-_FOLLOWS = {
-    "framework": ("framework_rev", "runtime_profile."),
-    "framework_rev": ("runtime_profile.",),
-    "gpu": ("gpu_count", "accelerator_platform."),
-    "topology": ("serving_topology.", "runtime_profile.engine_config"),
-    "precision": ("model.precision", "model.quantization", "model.fingerprint", "model.revision", "model.id"),
-    "model": ("model.", "model_arch"),
-}
-
-
 def _allowed(field: str, varied: str | None) -> bool:
     if varied is None:
         return False
-    return field == varied or any(
-        field == f or (f.endswith(".") and field.startswith(f)) for f in _FOLLOWS.get(varied, ())
-    )
+    names = (varied, _LEAF.get(varied, varied), *_FOLLOWS.get(varied, ()))
+    return any(field == n or (n.endswith(".") and field.startswith(n)) for n in names)
 
 
 def compare_records(store: Store, ids: Sequence[str], varied: str | None = None) -> Report:
@@ -114,69 +141,65 @@ def compare_records(store: Store, ids: Sequence[str], varied: str | None = None)
     The report's `extra["comparable"]` says whether a ratio is allowed for all; the table says it row by row.
 
     Raises:
-        UsageFault: fewer than two ids. InputUnusable: an id is unknown.
+        UsageFault: fewer than two ids, or no such dimension. InputUnusable: an id is unknown.
     """
-    if len(set(ids)) < 2:
+    ids = list(dict.fromkeys(ids))
+    if len(ids) < 2:
         raise UsageFault("two records or more are needed", next_step="infer-forge journal compare ID ID")
+    _check_dimension(varied)
     records = [get(store, i) for i in ids]
     base = records[0]
     report = Report("journal_compare", Header(more={"varied": varied, "base": base.id}))
     rows: list[tuple[Any, ...]] = []
     blocked: list[tuple[str, str, str | None, str | None]] = []
     for record in records:
-        stands = [(f, a, b) for f, a, b in differences(base, record) if not _allowed(f, varied)]
-        blocked += [(record.id, f, a, b) for f, a, b in stands]
+        stands = [d for d in differences(base, record) if not _allowed(d[0], varied)] if record is not base else []
+        blocked += [(record.id, *d) for d in stands]
         ratio = _ratio(base, record) if not stands and record is not base else None
-        reason = "; ".join(f"{f}: {a or 'not stated'} / {b or 'not stated'}" for f, a, b in stands[:4])
-        rows.append(
-            (
-                record.id,
-                record.title,
-                record.metric,
-                record.value,
-                record.unit,
-                ratio,
-                record.verdict,
-                record.epoch_fenced,
-                reason,
-            )
-        )
-    columns = [
-        "id",
-        "title",
-        "metric",
-        "value",
-        "unit",
-        "ratio_to_first",
-        "verdict",
-        "fenced",
-        "not_comparable_because",
-    ]
-    report.add(Table("records", columns, rows))
+        figures = (record.metric, record.value, record.unit, ratio, record.verdict, record.epoch_fenced)
+        rows.append((record.id, record.title, *figures, _reason(stands)))
+    names = ["id", "title", "metric", "value", "unit", "ratio_to_first", "verdict", "fenced", "not_comparable_because"]
+    report.add(Table("records", names, rows))
     report.add(Table("differences", ["id", "field", "first", "this"], blocked))
-    comparable = not blocked
-    report.extra = {"comparable": comparable}
-    report.summary = [
-        f"{len(records)} records, comparable" + (f" over {varied}" if varied else "")
-        if comparable
-        else f"not comparable: {len(blocked)} fields differ beside {varied or 'nothing'}; no ratio is given for those records"
-    ]
-    report.next_step = (
-        "infer-forge journal show ID for the evidence behind a figure"
-        if comparable
-        else "measure again under one contract, or name the one dimension that may differ with --vary"
-    )
+    report.findings = _superseded(store, ids)
+    report.extra = {"comparable": not blocked}
+    _conclude(report, len(records), len(blocked), varied)
     return report
 
 
+def _check_dimension(varied: str | None) -> None:
+    if varied is not None and varied not in _TELLING:
+        raise UsageFault(f"no such dimension to compare over: {varied}", next_step=f"use one of {', '.join(_TELLING)}")
+
+
+def _reason(stands: Sequence[Differs]) -> str:
+    told = "; ".join(f"{f}: {a or 'not stated'} / {b or 'not stated'}" for f, a, b in stands[:4])
+    return told + (f"; and {len(stands) - 4} more" if len(stands) > 4 else "")
+
+
+def _conclude(report: Report, count: int, blocked: int, varied: str | None) -> None:
+    if not blocked:
+        report.summary = [f"{count} records, comparable" + (f" over {varied}" if varied else "")]
+        report.next_step = "infer-forge journal show ID for the evidence behind a figure"
+        return
+    beside = f" beside {varied}" if varied else ""
+    report.summary = [f"not comparable: {blocked} fields differ or are not stated{beside}; those records get no ratio"]
+    report.next_step = "measure again under one contract, or name the one dimension that may differ with --vary"
+
+
+def _superseded(store: Store, ids: Iterable[str]) -> list[Finding]:
+    named = list(ids)
+    marks = ",".join("?" * len(named))
+    sql = f"SELECT id, superseded_by FROM records WHERE id IN ({marks}) AND superseded_by IS NOT NULL ORDER BY id"
+    rows = ask(store, lambda db: db.execute(sql, named).fetchall())
+    return [
+        Finding("SUPERSEDED", f"{r[0]} was superseded by {r[1]}", next_step=f"infer-forge journal show {r[1]}")
+        for r in rows
+    ]
+
+
 def _ratio(base: Record, other: Record) -> float | None:
-    if (
-        base.metric != other.metric
-        or base.unit != other.unit
-        or base.value is None
-        or other.value is None
-        or base.value == 0
-    ):
+    if base.value is None or other.value is None or base.value == 0:
         return None
     return round(other.value / base.value, 4)
 
@@ -185,21 +208,18 @@ def group_records(store: Store, ids: Sequence[str], by: str) -> Report:
     """Records split into groups that are comparable inside, with `by` as the one dimension that differs.
 
     Raises:
-        InputUnusable: none of the records has that dimension.
+        UsageFault: no such dimension. InputUnusable: none of the records has it, or an id is unknown.
     """
-    records = [get(store, i) for i in ids]
-    groups: list[list[Record]] = []
-    for record in records:
-        for found in groups:
-            if all(_allowed(f, by) for f, _, _ in differences(found[0], record)):
-                found.append(record)
-                break
-        else:
-            groups.append([record])
+    _check_dimension(by)
+    records = [get(store, i) for i in dict.fromkeys(ids)]
     if not any(by in _dims(r) for r in records):
         raise InputUnusable(
             f"none of the records states {by}", next_step="infer-forge journal filter shows what exists"
         )
+    groups: list[list[Record]] = []
+    for record in records:
+        home = next((g for g in groups if all(_allowed(d[0], by) for d in differences(g[0], record))), None)
+        groups.append([record]) if home is None else home.append(record)
     rows: list[tuple[Any, ...]] = []
     for number, members in enumerate(groups, 1):
         ordered = sorted(members, key=lambda r: (r.value is None, r.value if r.value is not None else 0))
@@ -209,6 +229,7 @@ def group_records(store: Store, ids: Sequence[str], by: str) -> Report:
         ]
     report = Report("journal_group", Header(more={"by": by}))
     report.add(Table("groups", ["group", by, "id", "metric", "value", "unit", "verdict", "fenced"], rows))
+    report.findings = _superseded(store, dict.fromkeys(ids))
     report.summary = [f"{len(records)} records in {len(groups)} groups; only figures of one group may be compared"]
     report.next_step = "infer-forge journal compare ID ID --vary " + by
     return report

@@ -9,33 +9,40 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from infer_forge.base import jobs, jsonio
-from infer_forge.base.errors import ForgeError
+from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.gitstore import Snapshot, Store
 from infer_forge.base.paths import paths
-from infer_forge.journal import markdown, words
+from infer_forge.journal import markdown, shipped, words
 from infer_forge.journal.model import Record
 from infer_forge.journal.store import REF
 
+T = TypeVar("T")
+
 # Changes whenever the tables or the words of the index change: an index of another number is made anew.
-SHAPE = "1"
+SHAPE = "2"
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE folders(path TEXT PRIMARY KEY, tree TEXT);
 CREATE TABLE records(
-  rowid INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, kind TEXT, title TEXT, created TEXT, claim TEXT, metric TEXT,
+  rowid INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT UNIQUE, kind TEXT, title TEXT, created TEXT, claim TEXT, metric TEXT,
   value REAL, unit TEXT, verdict TEXT, contract TEXT, fenced INTEGER, superseded_by TEXT, summary TEXT);
-CREATE TABLE dims(dim TEXT, value TEXT, rowid INTEGER, source TEXT, PRIMARY KEY(dim, value, rowid)) WITHOUT ROWID;
+CREATE INDEX records_by_time ON records(created);
+CREATE TABLE dims(dim TEXT, value TEXT COLLATE NOCASE, rowid INTEGER, source TEXT, PRIMARY KEY(dim, value, rowid)) WITHOUT ROWID;
 CREATE INDEX dims_by_record ON dims(rowid);
+CREATE TABLE ideas(repository TEXT COLLATE NOCASE, path TEXT, symbol TEXT, rowid INTEGER);
+CREATE INDEX ideas_by_place ON ideas(path, repository);
 CREATE TABLE links(rowid INTEGER, rel TEXT, target TEXT);
 CREATE INDEX links_by_target ON links(target);
 CREATE TABLE faults(path TEXT PRIMARY KEY, what TEXT);
 CREATE VIRTUAL TABLE fts USING fts5(title, symptoms, body, humps, content='', tokenize="unicode61 remove_diacritics 2");
 """
 _BATCH = 2000
+_GONE = "/(gone)"
 _SUMMARY_CHARS = 240
 
 
@@ -44,40 +51,53 @@ def index_file(store: Store) -> Path:
     return paths().cache / "journal" / f"{jsonio.sha256_of(str(store.gitdir.absolute()))[:24]}.sqlite"
 
 
-@contextlib.contextmanager
-def opened(store: Store) -> Generator[sqlite3.Connection]:
-    """The index, brought up to the store's tip; made anew without a word when it cannot be used."""
+def ask(store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `work` on the index, brought up to the store's tip.
+
+    An index that is missing, old, damaged (even where only the query finds that out) or of another store at the same place
+    is made anew without a word: it is a cache, and the store is the truth. `work` may run twice.
+    """
     file = index_file(store)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    snapshot = store.read(REF)
-    connection = _usable(file)
     try:
-        if connection is None or _meta(connection, "tree") != (snapshot.tree or ""):
-            if connection is not None:
-                connection.close()
+        return _asked(file, store, work)
+    except sqlite3.DatabaseError:
+        with _one_writer(file):
+            _drop(file)
+    return _asked(file, store, work)
+
+
+def _asked(file: Path, store: Store, work: Callable[[sqlite3.Connection], T]) -> T:
+    snapshot = store.read(REF)
+    with contextlib.ExitStack() as stack:
+        connection = _usable(file, snapshot)
+        if connection is None:
             connection = _brought_up(file, snapshot)
-        yield connection
-    finally:
-        if connection is not None:
-            connection.close()
+        stack.callback(connection.close)
+        return work(connection)
 
 
 def _connect(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=30, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA mmap_size=1073741824")
+    connection.execute("PRAGMA mmap_size=2147483648")
     return connection
 
 
-def _usable(file: Path) -> sqlite3.Connection | None:
-    """The index when it is whole and of this shape."""
+def _shape() -> str:
+    """What an index must say of itself to be used: its tables, and the shipped records that it holds."""
+    return f"{SHAPE} {jsonio.sha256_of(sorted(shipped.records()))[:16]}"
+
+
+def _usable(file: Path, snapshot: Snapshot | None = None) -> sqlite3.Connection | None:
+    """The index when it is whole, of this shape and (with a snapshot) of its tree."""
     if not file.is_file():
         return None
     connection = None
     try:
         connection = _connect(file)
-        if _meta(connection, "shape") == SHAPE:
+        right = _meta(connection, "shape") == _shape()
+        if right and (snapshot is None or _meta(connection, "tree") == (snapshot.tree or "")):
             return connection
     except sqlite3.DatabaseError:
         pass
@@ -91,80 +111,119 @@ def _meta(connection: sqlite3.Connection, key: str) -> str | None:
     return row[0] if row else None
 
 
-def _brought_up(file: Path, snapshot: Snapshot) -> sqlite3.Connection:
-    """Add what is new; of several processes one works and the others wait for it."""
+@contextlib.contextmanager
+def _one_writer(file: Path) -> Generator[None]:
+    """Of several processes one works on the index and the others wait for it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with open(file.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _drop(file: Path) -> None:
+    for old in (file, file.with_name(file.name + "-wal"), file.with_name(file.name + "-shm")):
+        old.unlink(missing_ok=True)
+
+
+def _brought_up(file: Path, snapshot: Snapshot) -> sqlite3.Connection:
+    """The index with what is new added, made anew where adding is not enough."""
+    with _one_writer(file):
         connection = _usable(file)
-        if connection is None:
-            for old in (file, file.with_name(file.name + "-wal"), file.with_name(file.name + "-shm")):
-                old.unlink(missing_ok=True)
-            connection = _connect(file)
-            connection.executescript(_TABLES)
-            connection.execute("INSERT INTO meta VALUES('shape', ?)", (SHAPE,))
-        try:
-            if _meta(connection, "tree") != (snapshot.tree or ""):
-                _add_new(connection, snapshot)
-        except sqlite3.DatabaseError as exc:
+        if connection is not None:
+            try:
+                if _meta(connection, "tree") == (snapshot.tree or "") or _add_new(connection, snapshot):
+                    return connection
+            except sqlite3.DatabaseError:
+                pass
             connection.close()
-            file.unlink(missing_ok=True)
-            raise ForgeError(
-                f"the journal's index broke while it was written ({exc})", next_step="run it again"
-            ) from None
+        _drop(file)
+        connection = _connect(file)
+        connection.executescript(_TABLES)
+        for record in shipped.records().values():
+            _insert_record(connection, record, f"shipped/{record.id}")
+        connection.execute("INSERT INTO meta VALUES('shape', ?)", (_shape(),))
+        _add_new(connection, snapshot)
         return connection
 
 
-def _add_new(connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+def _add_new(connection: sqlite3.Connection, snapshot: Snapshot) -> bool:
+    """Add what the store has more; False when the index holds what the store has not (then nothing was changed)."""
     known: dict[str, str] = dict(connection.execute("SELECT path, tree FROM folders"))
+    months = {f"records/{m.rstrip('/')}" for m in snapshot.children("records")}
+    if {k for k in known if k.count("/") == 1} - months:
+        return False
     fresh: dict[str, str] = {}
-    connection.execute("BEGIN IMMEDIATE")
     count = 0
-    for path, text in _new_files(connection, snapshot, known, fresh):
-        _insert(connection, path, text)
-        count += 1
-        if count % _BATCH == 0:
-            jobs.progress(count, None, "indexing the journal: records")
+    connection.execute("BEGIN IMMEDIATE")
+    for folder in _changed_folders(snapshot, sorted(months), known, fresh):
+        gone, texts = _new_files(connection, snapshot, folder)
+        if gone or folder.endswith(_GONE):
+            connection.execute("ROLLBACK")
+            return False
+        for path, text in texts:
+            _insert(connection, path, text)
+            count += 1
+            if count % _BATCH == 0:
+                jobs.progress(count, None, "indexing the journal: records")
     connection.executemany("INSERT OR REPLACE INTO folders VALUES(?, ?)", fresh.items())
     connection.execute("INSERT OR REPLACE INTO meta VALUES('tree', ?)", (snapshot.tree or "",))
-    connection.execute("INSERT OR REPLACE INTO meta VALUES('tip', ?)", (snapshot.tip or "",))
     if count > _BATCH:
         connection.execute("INSERT INTO fts(fts) VALUES('optimize')")
+        connection.execute("ANALYZE")
     connection.execute("COMMIT")
+    return True
+
+
+def _changed_folders(
+    snapshot: Snapshot, months: list[str], known: dict[str, str], fresh: dict[str, str]
+) -> Iterator[str]:
+    """Folders whose tree is not the indexed one; `fresh` gets their trees, to be kept once their files are in.
+
+    A month that lost a folder gives a name that ends in `_GONE`.
+    """
+    for month in months:
+        tree = snapshot.folder_id(month)
+        if tree is None or known.get(month) == tree:
+            continue
+        folders = [f"{month}/{digits.rstrip('/')}" for digits in snapshot.children(month)]
+        if {k for k in known if k.startswith(f"{month}/")} - set(folders):
+            yield month + _GONE
+        for folder in folders:
+            inner = snapshot.folder_id(folder)
+            if inner is not None and known.get(folder) != inner:
+                yield folder
+                fresh[folder] = inner
+        fresh[month] = tree
 
 
 def _new_files(
-    connection: sqlite3.Connection, snapshot: Snapshot, known: dict[str, str], fresh: dict[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Files in folders that changed and are not indexed yet; `fresh` gets the changed folders' trees."""
-    for month in snapshot.children("records"):
-        month_path = f"records/{month.rstrip('/')}"
-        month_tree = snapshot.folder_id(month_path)
-        if month_tree is None or known.get(month_path) == month_tree:
-            continue
-        for digits in snapshot.children(month_path):
-            folder = f"{month_path}/{digits.rstrip('/')}"
-            tree = snapshot.folder_id(folder)
-            if tree is None or known.get(folder) == tree:
-                continue
-            there = {
-                r[0]
-                for r in connection.execute(
-                    "SELECT path FROM records WHERE path BETWEEN ? AND ?", (f"{folder}/", f"{folder}0")
-                )
-            }
-            for path, content in snapshot.items(f"{folder}/"):
-                if path not in there:
-                    yield path, content.decode("utf-8", "replace")
-            fresh[folder] = tree
-        fresh[month_path] = month_tree
+    connection: sqlite3.Connection, snapshot: Snapshot, folder: str
+) -> tuple[set[str], Iterator[tuple[str, str]]]:
+    """Indexed files of a folder that the store no longer has, and (path, text) of those that are not indexed yet."""
+    span = (f"{folder}/", f"{folder}0")
+    there = {r[0] for r in connection.execute("SELECT path FROM records WHERE path BETWEEN ? AND ?", span)}
+    there |= {r[0] for r in connection.execute("SELECT path FROM faults WHERE path BETWEEN ? AND ?", span)}
+    names = [f"{folder}/{n}" for n in snapshot.children(folder)]
+    fresh = [n for n in names if n not in there and not n.endswith("/")]
+    texts = ((n, (snapshot.get(n) or b"").decode("utf-8", "replace")) for n in fresh)
+    return there - set(names), texts
 
 
 def _insert(connection: sqlite3.Connection, path: str, text: str) -> None:
-    """One record into all tables; a file that is none is kept as a fault, which `lint` tells."""
+    """One file into the index; one that is no record is kept as a fault, which `lint` tells."""
     try:
         record = markdown.read(text, path)
+        if not record.id or Path(path).stem != record.id:
+            raise InputUnusable(f"its id is {record.id or 'not stated'}, not its file's name", where=path)
     except ForgeError as exc:
         connection.execute("INSERT OR REPLACE INTO faults VALUES(?, ?)", (path, str(exc)))
+        return
+    _insert_record(connection, record, path)
+
+
+def _insert_record(connection: sqlite3.Connection, record: Record, path: str) -> None:
+    """One record into all tables; one that infer-forge ships and the store holds too stands once."""
+    if connection.execute("UPDATE records SET path=? WHERE id=?", (path, record.id)).rowcount:
         return
     row = connection.execute(
         "INSERT INTO records(id, path, kind, title, created, claim, metric, value, unit, verdict, contract, fenced, summary)"
@@ -174,6 +233,9 @@ def _insert(connection: sqlite3.Connection, path: str, text: str) -> None:
     dims = [(d, v, row, s) for d, v, s in record.dimensions()]
     connection.executemany("INSERT OR IGNORE INTO dims VALUES(?,?,?,?)", dims)
     connection.executemany("INSERT INTO links VALUES(?,?,?)", [(row, link.rel, link.id) for link in record.links])
+    if record.idea is not None:
+        place = (record.idea.repository, record.idea.path, record.idea.symbol, row)
+        connection.execute("INSERT INTO ideas VALUES(?,?,?,?)", place)
     superseded = [(record.id, link.id) for link in record.links if link.rel == "supersedes"]
     connection.executemany("UPDATE records SET superseded_by=? WHERE id=?", superseded)
     later = connection.execute(

@@ -46,6 +46,12 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
     return head, match.group(2)  # pyright: ignore[reportUnknownVariableType]
 
 
+def body_of(text: str) -> str:
+    """The text after the front matter; a text without front matter is all body."""
+    match = _SHAPE.match(text)
+    return match.group(2) if match else text
+
+
 def read(text: str, where: str = "record") -> Record:
     """The record in a Markdown text.
 

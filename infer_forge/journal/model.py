@@ -76,11 +76,16 @@ class Idea(_Strict):
 
 
 class VersionRange(_Strict):
-    """Versions of a tool that something holds for: `[first, last)`, either end open."""
+    """Versions of a tool that something holds for: `[first, fixed_in)`, either end open; `any` stands for every tool.
+
+    `good_from`: a version that was looked at and is free of it, where the first good one is not known.
+    """
 
     tool: str
     first: str | None = None
     fixed_in: str | None = None
+    good_from: str | None = None
+    note: str | None = None
 
 
 class Record(_Strict):

@@ -2,84 +2,99 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infer_forge.base.contract_model import DeploymentPoint
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
-from infer_forge.journal import words
-from infer_forge.journal.index import opened
+from infer_forge.journal.aliases import canonical
+from infer_forge.journal.index import ask
 from infer_forge.journal.model import Idea, Record, VersionRange, point_dimensions
-from infer_forge.journal.search import search
+from infer_forge.journal.search import condition, search
 from infer_forge.journal.store import get
-
-_NUMBERS = re.compile(r"\d+")
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    """Numbers of a version, for ordering: `v0.5.10.post2` -> (0, 5, 10, 2); a pre-release counts as its release."""
-    return tuple(int(n) for n in _NUMBERS.findall(version)[:6])
-
-
-def in_range(version: str | None, span: VersionRange) -> bool | None:
-    """Whether a version lies in `[first, fixed_in)`; None when the version is not known."""
-    if version is None:
-        return None
-    key = version_key(version)
-    after = span.first is None or key >= version_key(span.first)
-    before = span.fixed_in is None or key < version_key(span.fixed_in)
-    return after and before
+from infer_forge.journal.versions import in_range
 
 
 def pitfalls(store: Store, tools: Mapping[str, str | None]) -> list[tuple[Record, str, bool | None]]:
     """Pitfalls that concern these tools: (record, tool, whether the version lies in its range; None where unknown).
 
-    Those whose range surely does not hold the version are left out.
+    Those whose range surely does not hold the version are left out; surely affected ones come first.
     """
-    wanted = {name.lower(): version for name, version in tools.items()}
-    with opened(store) as db:
-        rows = db.execute(
-            "SELECT id FROM records WHERE kind='pitfall' AND superseded_by IS NULL ORDER BY created DESC"
-        ).fetchall()
+    wanted = {canonical("framework", name).lower(): version for name, version in tools.items()}
+    if not wanted:
+        return []
+    rows = ask(
+        store,
+        lambda db: db.execute(
+            "SELECT r.id FROM dims d JOIN records r ON r.rowid=d.rowid"
+            " WHERE d.dim='kind' AND d.value='pitfall' AND r.superseded_by IS NULL ORDER BY r.created DESC, r.title"
+        ).fetchall(),
+    )
     found: list[tuple[Record, str, bool | None]] = []
     for (record_id,) in rows:
         record = get(store, record_id)
-        for span in record.applies_to:
-            if span.tool.lower() in wanted:
-                holds = in_range(wanted[span.tool.lower()], span)
-                if holds is not False:
-                    found.append((record, span.tool, holds))
-                    break
-    return found
+        matched = [m for span in record.applies_to for m in _matched(span, wanted)]
+        best = next((m for m in matched if m[1]), None) or next(iter(matched), None)
+        if best is not None:
+            found.append((record, *best))
+    return sorted(found, key=lambda f: f[2] is None)
+
+
+def _matched(span: VersionRange, wanted: Mapping[str, str | None]) -> list[tuple[str, bool | None]]:
+    """(tool, whether its version is affected) of the tools in use that a range may hold for."""
+    name = canonical("framework", span.tool).lower()
+    if name == "any":
+        return [("any tool", True)]
+    holds = in_range(wanted[name], span) if name in wanted else False
+    return [] if holds is False else [(span.tool, holds)]
 
 
 def same_idea(store: Store, idea: Idea) -> list[Record]:
-    """Records about the same (repository, path, symbol); a record without a symbol is about the whole file."""
-    with opened(store) as db:
-        match = words.phrase(words.parts(idea.path))
-        rows = db.execute(
-            "SELECT r.id FROM fts JOIN records r ON r.rowid=fts.rowid WHERE fts MATCH ? ORDER BY r.created DESC LIMIT 200",
-            (match,),
-        ).fetchall()
-    records = [get(store, r[0]) for r in rows]
-    return [r for r in records if r.idea is not None and _same(r.idea, idea)]
+    """Records about the same (repository, path, symbol), newest first; one without a symbol is about the whole file (A144)."""
 
+    def look(db: sqlite3.Connection) -> list[tuple[str]]:
+        sql = (
+            "SELECT r.id FROM ideas i JOIN records r ON r.rowid=i.rowid WHERE i.path=? AND i.repository=?"
+            " AND (i.symbol IS NULL OR ? IS NULL OR i.symbol=?) ORDER BY r.created DESC"
+        )
+        return db.execute(sql, (idea.path, idea.repository, idea.symbol, idea.symbol)).fetchall()
 
-def _same(first: Idea, second: Idea) -> bool:
-    if (first.repository.lower(), first.path) != (second.repository.lower(), second.path):
-        return False
-    return first.symbol is None or second.symbol is None or first.symbol == second.symbol
+    return [get(store, r[0]) for r in ask(store, look)]
 
 
 def best_known(store: Store, point: DeploymentPoint, metric: str | None = None) -> list[Record]:
-    """Results at the same deployment point (all that it states), best first; superseded and fenced ones are left out."""
-    filters = {d: [v] for d, v in point_dimensions(point) if d not in ("framework_rev",)}
-    hits = search(store, "", filters | {"kind": ["result"]} | ({"metric": [metric]} if metric else {}), limit=200)
-    records = [r for r in (get(store, h.id) for h in hits) if not r.epoch_fenced and r.value is not None]
-    return sorted(records, key=lambda r: -(r.value or 0) if r.higher_is_better is not False else (r.value or 0))
+    """Results at the same deployment point (all that it states but the framework's revision), the best of each metric first.
+
+    Superseded and fenced ones are left out, and so are those without a figure.
+    """
+    filters = {d: [v] for d, v in point_dimensions(point) if d != "framework_rev"}
+    if not filters:
+        return []
+    where, values = condition(filters | {"kind": ["result"]} | ({"metric": [metric]} if metric else {}), None)
+    rows = ask(
+        store,
+        lambda db: db.execute(
+            f"SELECT r.id FROM records r WHERE {where} AND r.superseded_by IS NULL AND NOT r.fenced"
+            " AND r.value IS NOT NULL",
+            values,
+        ).fetchall(),
+    )
+    groups: dict[tuple[str | None, ...], list[Record]] = {}
+    for record in (get(store, r[0]) for r in rows):
+        groups.setdefault((record.claim, record.metric, record.unit, record.contract_sha256), []).append(record)
+    best = [sorted(g, key=_goodness) for g in groups.values()]
+    longest = max(map(len, best), default=0)
+    return [g[place] for place in range(longest) for g in best if place < len(g)]
+
+
+def _goodness(record: Record) -> float:
+    value = record.value or 0.0
+    return value if record.higher_is_better is False else -value
 
 
 def surface_records(
@@ -138,13 +153,14 @@ def related_records(store: Store, record_id: str, limit: int = 10) -> Report:
         if found.id != record.id:
             rows.setdefault(found.id, (found.id, found.title, why))
 
-    with opened(store) as db:
-        back = db.execute(
+    back = ask(
+        store,
+        lambda db: db.execute(
             "SELECT r.id, l.rel FROM links l JOIN records r ON r.rowid=l.rowid WHERE l.target=?", (record_id,)
-        ).fetchall()
-        known = {r[0] for r in db.execute("SELECT id FROM records")} if record.links else set[str]()
+        ).fetchall(),
+    )
     for link in record.links:
-        if link.id in known:
+        with contextlib.suppress(InputUnusable):  # a link may name something outside the journal
             add(get(store, link.id), f"this {link.rel} it")
     for other, rel in back:
         add(get(store, other), f"it {rel} this")

@@ -7,13 +7,14 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.journal import markdown, words
+from infer_forge.journal import markdown, shipped, words
 from infer_forge.journal.aliases import canonical
-from infer_forge.journal.index import opened
+from infer_forge.journal.index import ask
 from infer_forge.journal.store import REF
 
 # Weights of title, symptoms, body, split identifiers (bm25() of FTS5): a title says most; split parts are the same words again.
@@ -73,13 +74,13 @@ def check_filters(filters: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     return {d: [canonical(d, v) for v in values] for d, values in filters.items() if values}
 
 
-def _where(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[str, list[Any]]:
-    """SQL condition on `records.rowid` for filters (values of one dimension are alternatives) and the earliest date."""
+def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[str, list[Any]]:
+    """SQL condition on `records r` for checked filters (values of one dimension are alternatives) and the earliest date."""
     clauses: list[str] = ["1"]
     values: list[Any] = []
     for dim, wanted in filters.items():
         marks = ",".join("?" * len(wanted))
-        clauses.append(f"r.rowid IN (SELECT rowid FROM dims WHERE dim=? AND value COLLATE NOCASE IN ({marks}))")
+        clauses.append(f"r.rowid IN (SELECT rowid FROM dims WHERE dim=? AND value IN ({marks}))")
         values += [dim, *wanted]
     if since:
         clauses.append("r.created >= ?")
@@ -102,25 +103,63 @@ def search(
         filters: dimension -> alternatives. since: earliest date, ISO form.
         include_superseded: also records that a later one supersedes.
     """
-    where, values = _where(check_filters(filters or {}), since)
+    where, values = condition(check_filters(filters or {}), since)
     if not include_superseded:
         where += " AND r.superseded_by IS NULL"
     terms = words.terms(query)
-    with opened(store) as db:
+
+    def look(db: sqlite3.Connection) -> list[_Found]:
         if not terms:
-            rows = db.execute(
-                f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.created DESC LIMIT ?", [*values, limit]
-            )
-            return [_hit(dict(zip(_NAMES, row, strict=True)), 0.0, 1.0, "filters only", "") for row in rows.fetchall()]
-        found = _match(db, " AND ".join(map(words.phrase, terms)), where, values, limit)
-        if len(found) < limit and len(terms) > 1:
-            weights = _weights(db, terms)
-            telling = [t for t in terms if weights[tuple(t)] > 0]
-            rest = _match(db, " OR ".join(map(words.phrase, telling)), where, values, _CANDIDATES) if telling else {}
-            found |= {k: v for k, v in rest.items() if k not in found}
-        else:
-            weights = {tuple(t): 1.0 for t in terms}
-    return _judged(store, terms, weights, found)[:limit]
+            sql = f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.created DESC, r.rowid DESC LIMIT ?"
+            rows = db.execute(sql, [*values, limit]).fetchall()
+            return [_Found(dict(zip(_NAMES, row, strict=True)), 0.0, 1.0, []) for row in rows]
+        return _ranked(db, terms, where, values, limit)
+
+    texts = _Texts(store)
+    return [_hit(f, texts.of(f.columns) if terms else "") for f in ask(store, look)]
+
+
+@dataclass
+class _Found:
+    """A row of the index, how well it fits, and the terms that it holds."""
+
+    columns: dict[str, Any]
+    score: float
+    coverage: float
+    held: list[list[str]]
+
+
+def _ranked(db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int) -> list[_Found]:
+    """Records with all terms, best first; when they do not fill the answer, those that hold most of the query's weight."""
+    found = [
+        _Found(columns, score, 1.0, terms)
+        for score, columns in _match(db, " AND ".join(map(words.phrase, terms)), where, values, limit)
+    ]
+    if len(found) >= limit or len(terms) == 1:
+        return found
+    weights = _weights(db, terms)
+    telling = [t for t in terms if weights[tuple(t)] > 0]
+    if not telling:
+        return found
+    whole = sum(weights.values())
+    seen = {f.columns["rowid"] for f in found}
+    candidates = _match(db, " OR ".join(map(words.phrase, telling)), where, values, _CANDIDATES)
+    rest = [c for c in candidates if c[1]["rowid"] not in seen]
+    holders = _holders(db, telling, [c[1]["rowid"] for c in rest])
+    for score, columns in rest:
+        held = [t for t in telling if columns["rowid"] in holders[tuple(t)]]
+        coverage = sum(weights[tuple(t)] for t in held) / whole
+        if coverage >= LEAST_COVERAGE:
+            found.append(_Found(columns, score, coverage, held))
+    found.sort(key=lambda f: (f.coverage < 0.999, -f.score * f.coverage, f.columns["id"]))
+    return found[:limit]
+
+
+def _holders(db: sqlite3.Connection, terms: list[list[str]], rowids: list[int]) -> dict[tuple[str, ...], set[int]]:
+    """Which of these records hold each term, as the index sees it."""
+    marks = ",".join("?" * len(rowids))
+    sql = f"SELECT rowid FROM fts WHERE fts MATCH ? AND rowid IN ({marks})"
+    return {tuple(t): {r[0] for r in db.execute(sql, [words.phrase(t), *rowids])} for t in terms}
 
 
 _NAMES = (
@@ -143,14 +182,14 @@ _COLUMNS = ", ".join(f"r.{n}" for n in _NAMES)
 
 def _match(
     db: sqlite3.Connection, match: str, where: str, values: list[Any], limit: int
-) -> dict[int, tuple[float, dict[str, Any]]]:
-    """rowid -> (score, columns) of the best matches."""
+) -> list[tuple[float, dict[str, Any]]]:
+    """(score, columns) of the best matches, best first."""
     sql = (
         f"SELECT -bm25(fts, {_WEIGHTS}) AS s, {_COLUMNS} FROM fts JOIN records r ON r.rowid = fts.rowid"
         f" WHERE fts MATCH ? AND {where} ORDER BY s DESC LIMIT ?"
     )
     rows = db.execute(sql, [match, *values, limit]).fetchall()
-    return {row[1]: (row[0], dict(zip(_NAMES, row[1:], strict=True))) for row in rows}
+    return [(row[0], dict(zip(_NAMES, row[1:], strict=True))) for row in rows]
 
 
 def _weights(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, ...], float]:
@@ -167,29 +206,36 @@ def _weights(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, 
     return weights
 
 
-def _judged(
-    store: Store,
-    terms: list[list[str]],
-    weights: dict[tuple[str, ...], float],
-    found: dict[int, tuple[float, dict[str, Any]]],
-) -> list[Hit]:
-    """Hits with coverage and snippet, the thin ones left out; full coverage first, then by score."""
-    snapshot = store.read(REF)
-    whole = sum(weights.values()) or 1.0
-    hits: list[Hit] = []
-    for score, columns in found.values():
-        text = (snapshot.get(columns["path"]) or b"").decode("utf-8", "replace")
-        held = [t for t in terms if _holds(text, t)]
-        coverage = sum(weights[tuple(t)] for t in held) / whole
-        if coverage >= LEAST_COVERAGE:
-            why = "holds " + ", ".join(" ".join(t) for t in held[:8])
-            hits.append(_hit(columns, score, coverage, why, _snippet(text, held)))
-    return sorted(hits, key=lambda h: (-(h.coverage > 0.999), -h.score * h.coverage, h.id))
+class _Texts:
+    """Texts of found records, from the store (one snapshot) or from what infer-forge ships."""
+
+    def __init__(self, store: Store) -> None:
+        self._snapshot = store.read(REF)
+
+    def of(self, columns: dict[str, Any]) -> str:
+        built_in = shipped.records().get(columns["id"])
+        if built_in is not None:
+            return built_in.body
+        text = (self._snapshot.get(columns["path"]) or b"").decode("utf-8", "replace")
+        return markdown.body_of(text)
 
 
-def _hit(columns: dict[str, Any], score: float, coverage: float, why: str, snippet: str) -> Hit:
-    fields = {k: v for k, v in columns.items() if k not in ("rowid", "path")}
-    return Hit(columns["id"], round(score, 3), round(coverage, 3), why, snippet, fields)
+def _hit(found: _Found, body: str) -> Hit:
+    fields = {k: v for k, v in found.columns.items() if k not in ("rowid", "path")}
+    why = "holds " + ", ".join(_as_written(t) for t in found.held[:8]) if found.held else "filters only"
+    return Hit(
+        found.columns["id"],
+        round(found.score, 3),
+        round(found.coverage, 3),
+        why,
+        _snippet(body, found.held) if found.held else "",
+        fields,
+    )
+
+
+def _as_written(term: list[str]) -> str:
+    """A term for people: CJK characters together again."""
+    return "".join(term) if all(len(w) == 1 and not w.isascii() for w in term) else " ".join(term)
 
 
 def _pattern(term: list[str]) -> re.Pattern[str]:
@@ -197,24 +243,16 @@ def _pattern(term: list[str]) -> re.Pattern[str]:
     return re.compile(r"[\W_]*".join(map(re.escape, term)), re.IGNORECASE)
 
 
-def _holds(text: str, term: list[str]) -> bool:
-    return bool(_pattern(term).search(text))
-
-
-def _snippet(text: str, held: list[list[str]]) -> str:
+def _snippet(body: str, held: list[list[str]]) -> str:
     """The place of the body that holds the most terms close together."""
-    body = markdown.split(text, "record")[1] if text.startswith("---") else text
     flat = " ".join(body.split())
-    places = sorted(m.start() for t in held for m in list(_pattern(t).finditer(flat))[:20])
+    places = sorted(m.start() for t in held for m in islice(_pattern(t).finditer(flat), 20))
     if not places:
-        return flat[:_SNIPPET_CHARS]
+        return flat[:_SNIPPET_CHARS] + ("…" if len(flat) > _SNIPPET_CHARS else "")
     best = max(places, key=lambda p: sum(p <= q < p + _SNIPPET_CHARS for q in places))
     start = max(0, best - 40)
-    return (
-        ("…" if start else "")
-        + flat[start : start + _SNIPPET_CHARS]
-        + ("…" if start + _SNIPPET_CHARS < len(flat) else "")
-    )
+    tail = "…" if start + _SNIPPET_CHARS < len(flat) else ""
+    return ("…" if start else "") + flat[start : start + _SNIPPET_CHARS] + tail
 
 
 def facets(
@@ -225,20 +263,23 @@ def facets(
     Returns:
         `{"count": n, "facets": {dim: [(value, count), ..]}, "ids": [the newest 50]}`.
     """
-    where, values = _where(check_filters(filters or {}), since)
-    with opened(store) as db:
-        count = db.execute(f"SELECT count(*) FROM records r WHERE {where}", values).fetchone()[0]
+    where, values = condition(check_filters(filters or {}), since)
+
+    def look(db: sqlite3.Connection) -> dict[str, Any]:
+        fit = f"SELECT r.rowid, r.id, r.created FROM records r WHERE {where}"
+        db.execute("CREATE TEMP TABLE fit(rowid INTEGER PRIMARY KEY, id TEXT, created TEXT)")
+        db.execute("INSERT INTO fit " + fit, values)
+        count = db.execute("SELECT count(*) FROM fit").fetchone()[0]
         spread: dict[str, list[tuple[str, int]]] = {}
         for dim in FACET_DIMS:
             sql = (
-                f"SELECT d.value, count(*) FROM dims d JOIN records r ON r.rowid=d.rowid WHERE d.dim=? AND {where}"
+                "SELECT d.value, count(*) FROM dims d WHERE d.dim=? AND d.rowid IN (SELECT rowid FROM fit)"
                 " GROUP BY d.value ORDER BY 2 DESC, 1 LIMIT ?"
             )
-            rows = db.execute(sql, [dim, *values, most]).fetchall()
+            rows = db.execute(sql, [dim, most]).fetchall()
             if rows:
                 spread[dim] = rows
-        ids = [
-            r[0]
-            for r in db.execute(f"SELECT r.id FROM records r WHERE {where} ORDER BY r.created DESC LIMIT 50", values)
-        ]
-    return {"count": count, "facets": spread, "ids": ids}
+        ids = [r[0] for r in db.execute("SELECT id FROM fit ORDER BY created DESC LIMIT 50")]
+        return {"count": count, "facets": spread, "ids": ids}
+
+    return ask(store, look)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, cast
 
 from infer_forge.base import redact
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
 from infer_forge.base.paths import paths
-from infer_forge.journal import markdown
+from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import Record, new_id
 
 REF = "refs/journal/records"
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
 
 
 def open_store(path: Path | None = None) -> Store:
@@ -29,16 +32,17 @@ def record_path(record_id: str) -> str:
 def add(store: Store, records: Iterable[Record]) -> list[str]:
     """Write records; gives their ids. The same record again changes nothing.
 
-    Secrets are replaced by a mark before anything is written. An artifact hash or id never changes afterwards: a correction
+    Secrets are replaced by a mark before anything is written. An archived record never changes afterwards: a correction
     is a new record that supersedes.
 
     Raises:
-        Refused: another record has this id.
+        Refused: another record has this id. HubUnreachable: the team's hub does not answer; nothing was written.
     """
+    known = redact.environment_secrets()
     files: dict[str, str] = {}
     ids: list[str] = []
     for record in records:
-        clean = markdown.read(redact.redact(markdown.write(record)))
+        clean = without_secrets(record, known)
         clean.id = new_id(clean)
         ids.append(clean.id)
         files[record_path(clean.id)] = markdown.write(clean)
@@ -61,13 +65,36 @@ def add(store: Store, records: Iterable[Record]) -> list[str]:
     return ids
 
 
+def without_secrets(record: Record, known: dict[str, str]) -> Record:
+    """The record with each secret replaced by a mark: known formats, and the values of secret variables (`known`)."""
+    fields = record.model_dump(mode="json", exclude_defaults=True) | {"body": record.body}
+    clean = _masked(fields, known)
+    return record.model_copy(deep=True) if clean == fields else markdown.make(clean)
+
+
+def _masked(value: Any, known: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        return redact.redact(value, known)
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {redact.redact(k, known): _masked(v, known) for k, v in items}
+    if isinstance(value, list):
+        return [_masked(v, known) for v in cast("list[Any]", value)]
+    return value
+
+
 def get(store: Store, record_id: str) -> Record:
-    """One record.
+    """One record, of the store or one that infer-forge ships.
 
     Raises:
         InputUnusable: no record has this id.
     """
-    text = store.read(REF).get(record_path(record_id)) if len(record_id) > 8 else None
-    if text is None:
-        raise InputUnusable(f"no record has the id {record_id!r}", next_step="infer-forge journal search finds ids")
-    return markdown.read(text.decode(), record_id)
+    if _ID.fullmatch(record_id):
+        path = record_path(record_id)
+        text = store.read(REF).get(path)
+        if text is not None:
+            return markdown.read(text.decode("utf-8", "replace"), path)
+        built_in = shipped.records().get(record_id)
+        if built_in is not None:
+            return built_in.model_copy(deep=True)
+    raise InputUnusable(f"no record has the id {record_id!r}", next_step="infer-forge journal search finds ids")

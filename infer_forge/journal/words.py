@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 
 _CJK = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
+_PIECES = re.compile(f"{_CJK.pattern[1:-1]}+|{_CJK.pattern[1:-1].replace('[', '[^', 1)}+")
+# Characters that join Chinese words and mean little themselves.
+_CJK_STOP = re.compile("[的了是为在和与时后吗呢但就都也而及或被把将对]")
 _CAMEL_WORD = re.compile(r"\b[A-Za-z]*[a-z][A-Z][A-Za-z0-9]*\b|\b[A-Z]{2,}[a-z][A-Za-z0-9]*\b")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
@@ -30,7 +33,7 @@ def spaced(text: str) -> str:
 
 def humps(text: str) -> str:
     """The parts of all camel-case words of a text, to be indexed beside it."""
-    return " ".join(_HUMP.sub(" ", word) for word in _CAMEL_WORD.findall(text))
+    return _HUMP.sub(" ", " ".join(_CAMEL_WORD.findall(text)))
 
 
 def parts(term: str) -> list[str]:
@@ -39,12 +42,25 @@ def parts(term: str) -> list[str]:
 
 
 def terms(query: str) -> list[list[str]]:
-    """Query -> terms, each a phrase of index words; quoted parts stay together; stop words go unless nothing else is left."""
-    found = [parts(quoted or word) for quoted, word in _TERM.findall(query)]
+    """Query -> terms, each a phrase of index words; quoted parts stay together; stop words go unless nothing else is left.
+
+    A longer run of CJK characters becomes its pairs of neighbours, since nobody puts spaces between the words there.
+    """
+    found: list[list[str]] = []
+    for quoted, word in _TERM.findall(query):
+        found += [parts(quoted)] if quoted else [t for piece in _PIECES.findall(word) for t in _pairs(piece)]
     found = [t for t in found if t]
-    useful = [t for t in found if not (len(t) == 1 and t[0] in STOP)]
+    useful = [t for t in found if not (len(t) == 1 and (t[0] in STOP or _CJK_STOP.fullmatch(t[0])))]
     unique = {tuple(t): t for t in useful or found}
     return list(unique.values())
+
+
+def _pairs(piece: str) -> list[list[str]]:
+    """The terms of a piece of one script: itself, or its pairs when it is a run of CJK characters."""
+    if not _CJK.match(piece):
+        return [parts(piece)]
+    runs = [r for r in _CJK_STOP.split(piece) if r] or [piece]
+    return [list(r[i : i + 2]) for r in runs for i in range(max(1, len(r) - 1))]
 
 
 def phrase(words: list[str]) -> str:
