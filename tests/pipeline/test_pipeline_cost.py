@@ -55,8 +55,8 @@ def test_tensor_parallelism_divides_weights_and_adds_two_all_reduces_a_layer() -
 def test_few_tokens_touch_few_experts_and_many_touch_all() -> None:
     assert active_experts(128, 8, 1) == pytest.approx(8)
     assert active_experts(128, 8, 4096) == pytest.approx(128)
-    moe = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
-    few, many = costs(Load(1, 1, None, None), **moe), costs(Load(4096, 2, None, None), **moe)
+    moe: dict[str, Any] = {"num_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
+    few, many = costs(Load(1, 1, None, None), None, **moe), costs(Load(4096, 2, None, None), None, **moe)
     assert few["experts up"].weight_bytes == pytest.approx(8 * 4096 * 2 * 768 * 2)
     assert many["experts up"].weight_bytes == pytest.approx(128 * 4096 * 2 * 768 * 2)
 
