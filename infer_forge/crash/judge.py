@@ -211,6 +211,8 @@ class Judge:
         v.step = found.step if found and found.step else _STEPS.get(event.sig, v.step)
         v.step_words.setdefault("file", event.origin.path)
         v.facts |= {k: x for k, x in event.facts.items() if k not in ("code", "chained")}
+        if event.count > 1:
+            v.facts["repeats"] = event.count
 
     def _meaning(self, event: Event) -> str:
         if "xid" in event.facts:

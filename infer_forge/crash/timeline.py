@@ -56,6 +56,8 @@ def collapsed(events: list[Event]) -> list[Event]:
             event.facts.get("condition"),
             event.facts.get("kernel"),
             event.facts.get("seq"),
+            event.facts.get("sm"),
+            tuple(event.facts.get("esr", ())),
         )
         if (before := seen.get(key)) is not None:
             before.count += 1
