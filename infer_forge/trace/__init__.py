@@ -6,7 +6,26 @@ Verbs: `load(path, cache=True) -> Trace`, `load_many(paths, cache=True) -> Trace
 Types are in `infer_forge.trace.model`.
 """
 
+from typing import TYPE_CHECKING
+
 from infer_forge.base.lazy import attach
+
+if TYPE_CHECKING:
+    from infer_forge.trace.cache import clear_cache
+    from infer_forge.trace.many import load_many
+    from infer_forge.trace.mapping import apply_mapping, captured_graphs
+    from infer_forge.trace.read import load, no_work_reason, require_device_work
+
+
+__all__ = [
+    "apply_mapping",
+    "captured_graphs",
+    "clear_cache",
+    "load",
+    "load_many",
+    "no_work_reason",
+    "require_device_work",
+]
 
 __getattr__, __dir__ = attach(
     __name__,

@@ -20,6 +20,7 @@ STEPS: dict[str, list[list[str]]] = {
     "types": [["pyright", "--pythonpath", PYTHON]],
     "imports": [["lint-imports", "--no-cache"]],
     "skills": [[PYTHON, "-m", "chores.skill_check"]],
+    "manifests": [[PYTHON, "-m", "chores.manifests", "--check"]],
     "docs": [[PYTHON, "-m", "chores.doc_check"]],
 }
 
