@@ -110,6 +110,7 @@ def close_block(task: str, outcome: str, progress: str, note: str) -> Report:
 @click.option("--cwd", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Where it runs.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds after which it is ended.")
 @click.option("--again", is_flag=True, help="Run a command that ran already under this label.")
+@click.option("--exit-zero", is_flag=True, help="End with 0 whatever the command's own code, which the answer tells.")
 @format_options
 @click.pass_context
 def record(
@@ -122,6 +123,7 @@ def record(
     cwd: Path | None,
     timeout: float | None,
     again: bool,
+    exit_zero: bool,
     form: str,
     out: Path | None,
 ) -> None:
@@ -144,7 +146,8 @@ def record(
         again=again,
     )
     emit(report, form, out)
-    ctx.exit(int(report.extra["exit_code"] if report.extra["exit_code"] is not None else 1))
+    code = report.extra["exit_code"]
+    ctx.exit(0 if exit_zero else 1 if code is None else int(code))
 
 
 COMMANDS = (block, record)

@@ -161,6 +161,14 @@ _SPEED = re.compile(
 _MAKES_CLAIMS = ("code", "integration", "evaluation", "release", "custom")
 
 
+def _targets(leaf: Predicate) -> bool:
+    """Whether a predicate compares a figure, or takes the verdict of a measurement."""
+    if leaf.kind == "verdict_is":
+        measured = (leaf.selector.evidence or "").startswith(("bench", "campaign", "kernel_task"))
+        return measured or leaf.selector.journal is not None
+    return leaf.kind in ("metric_compare", "record_field_is")
+
+
 def _vague(definition: TaskDefinition) -> list[str]:
     """What a goal that speaks of speed lacks: model, hardware, workload, target (C61)."""
     contract = definition.contract
@@ -178,7 +186,7 @@ def _vague(definition: TaskDefinition) -> list[str]:
         if not value
     ]
     leaves = [leaf for p in contract.acceptance for leaf in p.leaves()]
-    if not any(leaf.kind in ("metric_compare", "verdict_is", "record_field_is") for leaf in leaves):
+    if not any(_targets(leaf) for leaf in leaves):
         lacking.append(
             "target: an acceptance that compares a metric (metric_compare) or a verdict on benchmark evidence"
         )

@@ -114,6 +114,26 @@ def new(
     return _lacking(task, f"defined {task.id}")
 
 
+def define_task(
+    definition: Mapping[str, Any] | None, *, kind: str | None, fields: Mapping[str, Any], task_id: str | None = None
+) -> Report:
+    """Define a task from data (or the playbook's draft of a type), or change one that is not locked."""
+    given = {k: v for k, v in fields.items() if v}
+    with opened() as store:
+        if task_id is not None:
+            body = dict(definition) if definition else load(store, task_id).definition
+            made = define.edit(store, task_id, define.definition_of(overlaid(body, given, kind=kind)))
+            return _lacking(made, f"changed {task_id}")
+        if definition is None:
+            if kind is None:
+                raise UsageFault("give a definition, or a type for the playbook's draft")
+            body = playbook.draft(kind, given.get("title", ""), given.get("goal", ""), given.get("scope", ""))
+        else:
+            body = dict(definition)
+        made = define.new(store, define.definition_of(overlaid(body, given, kind=kind)))
+    return _lacking(made, f"defined {made.id}")
+
+
 def overlaid(
     body: dict[str, Any],
     given: Mapping[str, Any],
