@@ -250,7 +250,7 @@ def _measure(
             category = classify(one.names[int(n)])
             by[category] = by.get(category, 0.0) + d
         measured[stage], walls[stage] = by, float(p.wall_ns)
-        load = load_of(p)
+        load = load_of(p, lane)
         if load is None:
             continue
         note = None

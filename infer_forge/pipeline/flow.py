@@ -108,7 +108,7 @@ def _shapes(lane: Lane, row: int) -> tuple[str | None, str | None]:
     """Input dims and types of the op that launched a kernel, where shapes were recorded in this file."""
     at = int(lane.trace.work.op_row[row])
     if at < 0:
-        return None, None
+        return lane.trace.mapped_shapes.get(row, (None, None))
     ops, texts = lane.trace.ops, lane.trace.op_texts
     dims, types = int(ops.dims[at]), int(ops.types[at])
     return texts[dims] if dims >= 0 else None, texts[types] if types >= 0 else None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from infer_forge.base import jsonio
 from infer_forge.base.kernels import GpuPeaks, gpu_peaks
 from infer_forge.engines.annotations import parse
@@ -76,13 +78,29 @@ def peaks_of(lane: Lane) -> GpuPeaks | None:
     return None
 
 
-def load_of(p: Pass) -> Load | None:
+def _sums(p: Pass, lane: Lane) -> dict[str, int]:
+    """Context sums of the pass's annotation, else of one that stands around it on the host (as patched profilers write them)."""
+    parsed = parse(p.step) if p.step else None
+    if parsed is None or parsed.sums or p.window < 0:
+        return parsed.sums if parsed else {}
+    marks, begin = lane.trace.annotations, int(lane.trace.windows.host_start_ns[p.window])
+    if begin < 0:
+        return {}
+    around = (~marks.gpu) & (marks.ts_ns <= begin) & (begin <= marks.ts_ns + marks.dur_ns)
+    names: list[int] = marks.name[np.flatnonzero(around)].tolist()
+    for name in names:
+        outer = parse(lane.trace.names[name])
+        if outer is not None and outer.sums and outer.stage == parsed.stage and outer.batch == parsed.batch:
+            return outer.sums
+    return {}
+
+
+def load_of(p: Pass, lane: Lane) -> Load | None:
     """What a pass had to do, as far as its annotation says: pairs and cached tokens only from the sums of detailed ones."""
     tokens = p.tokens if p.tokens is not None else (p.batch if p.stage == "decode" and p.kind != "verify" else None)
     if tokens is None or p.batch is None:
         return None
-    parsed = parse(p.step) if p.step else None
-    sums = parsed.sums if parsed else {}
+    sums = _sums(p, lane)
     pairs, cached = 0.0, 0.0
     known = False
     for side in ("context", "generation"):
@@ -100,9 +118,9 @@ def assess(rows: list[Row], lane: Lane, p: Pass, label_index: int, shape: ModelS
     found = Coverage(total_ns=sum(r.dur_ns for r in rows), above=[])
     if peaks is None:
         return found
-    assigned = _assigned(rows, p, label_index, shape, split)
+    assigned = _assigned(rows, p, lane, label_index, shape, split)
     for row in rows:
-        cost, basis = _from_dims(row), "dims"
+        cost, basis = _from_dims(row) or _from_message(row, lane), "dims"
         if cost is None:
             cost, basis = assigned.get(row.order), "config"
         if cost is None or not row.dur_ns:
@@ -120,6 +138,30 @@ def assess(rows: list[Row], lane: Lane, p: Pass, label_index: int, shape: ModelS
     return found
 
 
+def _from_message(row: Row, lane: Lane) -> Cost | None:
+    """A collective whose kernel carries its message: bytes over the link by the bound of ring algorithms (of NCCL's tests)."""
+    at = int(lane.trace.work.collective[row.row])
+    if row.category != "communication" or at < 0:
+        return None
+    c = lane.trace.collectives[at]
+    size, count = (
+        _SIZES.get(c.dtype.lower().removeprefix("c10::")) or _SIZES.get(f"c10::{c.dtype.lower()}"),
+        c.group_size,
+    )
+    if size is None or not count or count < 2:
+        return None
+    name, share = c.op.lower().replace("_", ""), (count - 1) / count
+    if "allreduce" in name and c.in_elements:
+        link = 2 * share * c.in_elements * size
+    elif "allgather" in name and c.out_elements:
+        link = share * c.out_elements * size
+    elif "reducescatter" in name and c.in_elements:
+        link = share * c.in_elements * size
+    else:
+        return None
+    return Cost("communication", c.op, 0, link_bytes=link)
+
+
 def _from_dims(row: Row) -> Cost | None:
     if row.dims is None or row.op is None:
         return None
@@ -133,8 +175,11 @@ def _from_dims(row: Row) -> Cost | None:
     if row.category == "gemm" and op in _PRODUCTS:
         return _product(op, shapes, types)
     if row.category in _STREAMED and tensors:
+        if row.category == "rope":  # of the table of angles only the rows of the step's positions are read
+            tokens = next((s[0] for s, _ in tensors if len(s) > 1), 0)
+            tensors = [(s, t) for s, t in tensors if s[0] == tokens and len(s) > 1]
         sizes = [_numel(s) * _SIZES.get(t.lower(), 0) for s, t in tensors]
-        if not all(sizes):
+        if not sizes or not all(sizes):
             return None
         return Cost(row.category, op, 0, activation_bytes=sum(sizes) + max(sizes))
     return None
@@ -173,9 +218,11 @@ def _product(op: str, shapes: list[Any], types: list[str]) -> Cost | None:
     return Cost("gemm", op, 2.0 * m * n * k, batch * k * n * size, activation_bytes=(m * k + m * n) * size, dtype=dtype)
 
 
-def _assigned(rows: list[Row], p: Pass, number: int, shape: ModelShape | None, split: Split) -> dict[int, Cost]:
+def _assigned(
+    rows: list[Row], p: Pass, lane: Lane, number: int, shape: ModelShape | None, split: Split
+) -> dict[int, Cost]:
     """Operators of the config given to kernels: by half, category and order, the longest first where there are more kernels."""
-    load = load_of(p)
+    load = load_of(p, lane)
     if shape is None or load is None or number >= len(shape.types) or shape.hidden is None:
         return {}
     costs = layer_costs(shape, shape.types[number], load, split)

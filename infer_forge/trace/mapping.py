@@ -46,6 +46,8 @@ class _Node:
     kernel: str | None
     op: str | None
     source: str | None
+    shapes: tuple[str | None, str | None] = (None, None)
+    """Input dims and types of the op, as written; None where the capture did not record them."""
 
 
 @dataclass
@@ -97,6 +99,7 @@ def apply_mapping(trace: Trace, capture: Trace) -> Trace:
         names=list(trace.names),
         coverage=replace(trace.coverage),
         mappings=[],
+        mapped_shapes={},
     )
     writer = _Writer(made)
     replays = _replays(trace)
@@ -154,7 +157,15 @@ def _node(trace: Trace, row: int) -> _Node:
         CallKind(int(calls.kind[row])), WorkKind.KERNEL
     )
     names = (trace.name(int(c[row])) for c in (calls.kernel, calls.op, calls.source))
-    return _Node(int(kind), *names)
+    return _Node(int(kind), *names, shapes=_shapes(trace, int(calls.op_row[row])))
+
+
+def _shapes(trace: Trace, op: int) -> tuple[str | None, str | None]:
+    if op < 0 or op >= len(trace.ops):
+        return None, None
+    dims, types = int(trace.ops.dims[op]), int(trace.ops.types[op])
+    texts = trace.op_texts
+    return texts[dims] if dims >= 0 else None, texts[types] if types >= 0 else None
 
 
 def _replays(trace: Trace) -> list[_Replay]:
@@ -203,12 +214,16 @@ class _Writer:
             self._trace.names.append(text)
         return self._ids[text]
 
-    def put(self, row: int, op: str | None, source: str | None) -> bool:
-        """Give one item its op and source."""
+    def put(
+        self, row: int, op: str | None, source: str | None, shapes: tuple[str | None, str | None] = (None, None)
+    ) -> bool:
+        """Give one item its op and source, and the op's dims and types where they are known."""
         if op is None and source is None:
             return False
         work = self._trace.work
         work.op[row], work.source[row], work.link[row] = self._id(op), self._id(source), Link.MAPPING
+        if shapes[0] is not None:
+            self._trace.mapped_shapes[row] = shapes
         return True
 
     def graph(self, label: str, level: str, nodes: int, matched: int, note: str = "") -> None:
@@ -255,7 +270,10 @@ def _by_graphs(replays: list[_Replay], graphs: list[_Graph], writer: _Writer) ->
             continue
         _, at, level, order = best
         nodes = graphs[at].nodes
-        matched = sum(writer.put(row, nodes[n].op, nodes[n].source) for row, n in zip(replay.rows, order, strict=True))
+        matched = sum(
+            writer.put(row, nodes[n].op, nodes[n].source, nodes[n].shapes)
+            for row, n in zip(replay.rows, order, strict=True)
+        )
         writer.graph(graphs[at].label, level, len(nodes), matched)
 
 

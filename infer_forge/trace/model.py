@@ -231,6 +231,10 @@ class Trace:
     shapes: list[str] = field(default_factory=list[str])
     """`[gx, gy, gz] [bx, by, bz]` as written."""
     mappings: list[GraphMapping] = field(default_factory=list[GraphMapping])
+    mapped_shapes: dict[int, tuple[str | None, str | None]] = field(
+        default_factory=dict[int, "tuple[str | None, str | None]"]
+    )
+    """Row of `work` -> input dims and types (JSON texts) of the op that a mapping gave it."""
     hints: dict[str, str] = field(default_factory=dict[str, str])
     """What the path suggests (stage, rank); only a hint, for a finding when it disagrees with the contents."""
     from_cache: bool = False
@@ -334,6 +338,8 @@ def _only(trace: Trace, group: int) -> Trace:
     for table in tables.values():
         table.group = np.zeros(len(table), np.int16)
     one = replace(trace, groups=[trace.groups[group]], **tables)
+    renumber = _rows(picks["work"])
+    one.mapped_shapes = {int(renumber[r]): v for r, v in trace.mapped_shapes.items() if renumber[r] >= 0}
     one._events = None  # pyright: ignore[reportPrivateUsage]
     if events is not None:
         one.load_events = lambda: trace.events  # op rows keep pointing into the shared layer
