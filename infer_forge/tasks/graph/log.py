@@ -1,0 +1,157 @@
+"""A graph's history: append-only, hash-chained events in one git ref, folded into a `Graph` and kept in the cache.
+
+The cache is only a shortcut: it names the event that it ends with, and is dropped when the history does not hold that event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from infer_forge.base import jsonio, redact
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
+from infer_forge.base.paths import paths
+from infer_forge.tasks import events as history
+from infer_forge.tasks.events import Event
+from infer_forge.tasks.graph.model import Graph, apply
+
+PREFIX = "refs/graphs/"
+DEFAULT_PROJECT = "main"
+# A state is kept when so many events were folded anew; fewer are quicker to fold again than to write.
+_WORTH_KEEPING = 200
+_NAME = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+
+def valid_name(name: str) -> bool:
+    """Whether a word can name a node or a project: 1 to 80 letters, digits, `-`, `_`, `.`, the first a letter or digit."""
+    return bool(name) and len(name) <= 80 and set(name) <= set(_NAME) and name[0].isalnum() and ".." not in name
+
+
+def ref_of(project: str) -> str:
+    """The git ref of a project's graph.
+
+    Raises:
+        UsageFault: the name cannot be one.
+    """
+    if not valid_name(project) or project.endswith((".lock", ".")):
+        raise UsageFault(f"{project!r} is no name for a graph", next_step="use letters, digits, - and _")
+    return f"{PREFIX}{project}"
+
+
+def projects(store: Store) -> list[str]:
+    """Names of all graphs in the store."""
+    return [name.removeprefix(PREFIX) for name in store.tips(PREFIX)]
+
+
+class Draft:
+    """One decision under way: the graph as it is, and the events that the decision adds, folded in as they come."""
+
+    def __init__(self, graph: Graph, by: str) -> None:
+        self.graph = graph
+        self.by = by
+        self.events: list[Event] = []
+
+    def emit(self, kind: str, data: dict[str, Any]) -> None:
+        """Add an event; secrets in its data are masked."""
+        body = {k: v for k, v in data.items() if v is not None}
+        clean: dict[str, Any] = jsonio.loads(redact.redact(jsonio.dumps(body).decode()))
+        event = Event(self.graph.last_seq + 1, kind, history.now(), self.by, self.graph.last_sha, clean).sealed()
+        apply(self.graph, event.seq, kind, event.at, clean)
+        self.graph.last_seq, self.graph.last_sha = event.seq, event.sha
+        self.events.append(event)
+
+
+def append(store: Store, project: str, decide: Callable[[Draft], None], why: str) -> Graph:
+    """Write what `decide` emits in one commit, by compare-and-swap; on a lost race it decides again on what the other wrote.
+
+    Raises:
+        GateRefused: the decision refuses.
+    """
+    done: list[Draft] = []
+
+    def step(snapshot: Snapshot) -> Changes | Refuse:
+        draft = Draft(_fold(snapshot, project), history.who())
+        done[:] = [draft]
+        try:
+            decide(draft)
+        except GateRefused as exc:
+            return Refuse(exc.what, exc.next_step)
+        return Changes(put={history.path_of(e.seq): jsonio.dumps(asdict(e)) for e in draft.events})
+
+    store.update(ref_of(project), step, f"{project}: {why}")
+    return done[0].graph
+
+
+def load(store: Store, project: str, *, whole: bool = False) -> Graph:
+    """The graph now; an unknown project is an empty graph.
+
+    Args:
+        whole: read and check the whole chain, without the cache.
+
+    Raises:
+        InputUnusable: the history was changed.
+    """
+    return _fold(store.read(ref_of(project)), project, whole=whole)
+
+
+def events(store: Store, project: str) -> Iterator[Event]:
+    """All events, oldest first, each checked against its predecessor."""
+    return _chain(store.read(ref_of(project)), 0, "")
+
+
+def _cache_file(snapshot: Snapshot, project: str) -> Path:
+    first = snapshot.blob_id(history.path_of(1)) or "empty"
+    return paths().cache / "graphs" / f"{project}-{first[:16]}.json"
+
+
+def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
+    file = _cache_file(snapshot, project)
+    graph = None if whole else _cached(file, snapshot)
+    graph = graph or Graph(project)
+    before = graph.last_seq
+    for event in _chain(snapshot, graph.last_seq, graph.last_sha):
+        try:
+            apply(graph, event.seq, event.kind, event.at, event.data)
+        except (KeyError, TypeError) as exc:
+            raise InputUnusable(
+                f"event {event.seq} ({event.kind}) does not fit this version: {exc}",
+                where=snapshot.ref,
+                next_step="update infer-forge",
+            ) from None
+        graph.last_seq, graph.last_sha = event.seq, event.sha
+    if graph.last_seq - before >= _WORTH_KEEPING:
+        jsonio.write_atomic(file, msgspec.json.encode(graph))
+    return graph
+
+
+def _cached(file: Path, snapshot: Snapshot) -> Graph | None:
+    """The kept state, when the history still holds the event that it ends with."""
+    try:
+        graph = msgspec.json.decode(file.read_bytes(), type=Graph)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    last = snapshot.get_json(history.path_of(graph.last_seq))
+    return graph if last and last.get("sha") == graph.last_sha else None
+
+
+def _chain(snapshot: Snapshot, seq: int, prev: str) -> Iterator[Event]:
+    while (content := snapshot.get(history.path_of(seq + 1))) is not None:
+        seq += 1
+        event = Event(**jsonio.loads(content, where=history.path_of(seq)))
+        if event.seq != seq or event.prev != prev or event.sealed().sha != event.sha:
+            raise InputUnusable(
+                f"event {seq} does not continue the chain: the graph's history was changed",
+                where=snapshot.ref,
+                next_step="restore the ref from another copy of the store",
+            )
+        prev = event.sha
+        yield event
+    folder = history.path_of(seq + 1).rpartition("/")[0]
+    later = [p for p in snapshot.children(folder) if f"{folder}/{p}" > history.path_of(seq + 1)]
+    if later:
+        raise InputUnusable(f"event {seq + 1} is missing from the history", where=snapshot.ref)
