@@ -130,7 +130,7 @@ class Judge:
         named = precise.best(roots)
         first = self._first(roots)
         if named is not None:
-            self._precise(named, first, roots)
+            self._precise(named, roots)
         elif first is None:
             self._nothing(roots, logs)
         elif first.group == "hang":
@@ -238,7 +238,7 @@ class Judge:
                 where["own_frame"] = {"file": own[0], "line": own[1], "function": own[2]}
         self.verdict.surfaced_at = where
 
-    def _precise(self, named: Event, first: Event | None, roots: list[Event]) -> None:
+    def _precise(self, named: Event, roots: list[Event]) -> None:
         v = self.verdict
         self._take(named)
         v.cuda_crash = True
@@ -248,9 +248,10 @@ class Judge:
             v.step_words["kernel"] = v.kernel
         if v.rank is None:
             self._rank_by_origin_pid(named)
-        if first is not None and first is not named and first.frames:
-            self._surfaced(first)
-            shown = first.frames[-1]
+        blamed = next((e for e in roots if e is not named and e.group == "cuda" and e.frames), None)
+        if blamed is not None:
+            self._surfaced(blamed)
+            shown = blamed.frames[-1]
             v.contradictory.append(
                 f"the Python frame {shown[2]} ({shown[0]}:{shown[1]}) is where the error surfaced; the record names {v.kernel or 'another place'}"
             )

@@ -6,7 +6,6 @@ GPU core files are listed, never opened: what they hold is for torch and cuda-gd
 
 from __future__ import annotations
 
-import gzip
 import os
 import stat
 import sys
@@ -14,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from infer_forge.base.errors import InputUnusable
 
@@ -173,14 +172,30 @@ def blocks(source: Source) -> Iterator[bytes]:
 
 
 def _inflate(file: BinaryIO, source: Source) -> Iterator[bytes]:
+    """gzip members one after the other; what was inflated before a damage is given."""
     total = 0
-    packed = cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    inflater = zlib.decompressobj(wbits=31)
+    packed = b""
     try:
-        while block := packed.read(BLOCK):
-            total += len(block)
-            yield block
+        while True:
+            packed = packed or file.read(1 << 20)
+            if not packed:
+                if not inflater.eof and total:
+                    source.lost.append(f"gzip is cut after {total:,} inflated bytes: the rest is lost")
+                return
+            block = inflater.decompress(packed, BLOCK)
+            packed = inflater.unconsumed_tail
+            if inflater.eof:
+                packed = inflater.unused_data.lstrip(b"\0")
+                inflater = zlib.decompressobj(wbits=31)
+                if not packed and not (packed := file.read(1 << 20)):
+                    yield block
+                    return
+            if block:
+                total += len(block)
+                yield block
             if total > MAX_INFLATED or (total > (1 << 30) and total > BOMB_RATIO * max(1, source.size)):
                 source.lost.append(f"stopped after {total:,} inflated bytes: the rest was not read")
                 return
-    except (OSError, EOFError, zlib.error) as exc:
+    except (OSError, zlib.error) as exc:
         source.lost.append(f"gzip damaged after {total:,} inflated bytes ({exc}): the rest is lost")
