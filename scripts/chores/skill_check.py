@@ -11,6 +11,8 @@ import yaml
 
 from chores import ROOT
 from chores.command_words import faults_in
+from chores.launchers import LAUNCHER
+from infer_forge.cli.main import COMMANDS
 
 # The six portable fields less `compatibility`, which one client's own validator refuses.
 FIELDS = {"name", "description", "license", "metadata", "allowed-tools"}
@@ -46,9 +48,21 @@ def skill_faults(folder: Path) -> list[str]:
         faults.append(f"sections must come in the order {', '.join(QUESTIONS)}; found {', '.join(heads)}")
     if "hard stop" not in text.lower():
         faults.append("names no hard stop")
-    return (
-        [f"{file}: {f}" for f in faults] + file_faults(folder) + [f for p in folder.rglob("*.md") for f in faults_in(p)]
-    )
+    commands = [f for p in folder.rglob("*.md") for f in faults_in(p)]
+    return [f"{file}: {f}" for f in faults] + file_faults(folder) + launcher_faults(folder) + commands
+
+
+def launcher_faults(folder: Path) -> list[str]:
+    """Scripts that are not the one launcher, or are named for no command."""
+    faults: list[str] = []
+    for path in sorted((folder / "scripts").glob("*.py")):
+        if path.read_text(encoding="utf-8") != LAUNCHER:
+            faults.append(f"{path}: is not the launcher that all skills share; run python -m chores.launchers")
+        if path.stem not in COMMANDS:
+            faults.append(f"{path}: no command is named {path.stem}")
+        if not path.stat().st_mode & 0o100:
+            faults.append(f"{path}: cannot be executed")
+    return faults
 
 
 def file_faults(folder: Path) -> list[str]:

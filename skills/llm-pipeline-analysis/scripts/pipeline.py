@@ -3,23 +3,22 @@
 # requires-python = ">=3.10"
 # dependencies = ["infer-forge"]
 # ///
-"""The same as `infer-forge pipeline ...`: runs the installed package, or the command on PATH."""
+"""The same as `infer-forge NAME ...`, where NAME is this file's: by the installed package, or the command on PATH."""
 
 import os
 import shutil
 import sys
 
-WORDS = ["pipeline", *sys.argv[1:]]
-
+words = [os.path.basename(__file__)[: -len(".py")], *sys.argv[1:]]
 try:
     from infer_forge.cli.main import main
-except ImportError:
+except (ImportError, SyntaxError) as exc:
     command = shutil.which("infer-forge")
     if command is None:
         sys.stderr.write(
-            "infer-forge is not installed here\nnext: pip install infer-forge, or run this file with uv run\n"
+            f"infer-forge is not installed for {sys.executable or 'this Python'}, nor on PATH ({exc})\n"
+            "next: pip install infer-forge (Python 3.10 or later), or run this file with uv run\n"
         )
         sys.exit(5)
-    os.execv(command, [command, *WORDS])
-
-main(WORDS)
+    os.execv(command, [command, *words])
+main(words)
