@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from infer_forge.cli.common import report_command, require, write
+from infer_forge.cli.common import emit, format_options, report_command, write
 
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
@@ -246,25 +246,16 @@ def stats(project: str, goal: str | None, workstream: str | None) -> Report:
 
 
 @command.command("check")
-@click.option(
-    "--require", "wanted", default="pass", show_default=True, help="Verdicts that exit with 0: pass, fail, unknown."
-)
 @_PROJECT
-@report_command
-def check(project: str, wanted: str) -> Report:
+@format_options
+@click.pass_context
+def check(ctx: click.Context, project: str, form: str, out: Path | None) -> None:
     """Read the whole history and hold every element against the rules: 0 pass, 4 fail, 3 a task is not in this store."""
-    from infer_forge.base.errors import InputUnusable
     from infer_forge.tasks import graph, open_store
 
     report, verdict = graph.check(open_store(), project)
-    if verdict == "unknown" and "unknown" not in wanted.split(","):
-        rows = report.tables["faults"].rows
-        raise InputUnusable(f"cannot tell: {rows[0][0]}: {rows[0][2]}", next_step="fetch the task store that has them")
-    if verdict == "fail":
-        for row in report.tables["faults"].rows[:10]:
-            click.echo(f"{row[0]}: {row[2]}", err=True)
-    require(verdict, wanted, known=("pass", "fail", "unknown"))
-    return report
+    emit(report, form, out)
+    ctx.exit({"pass": 0, "fail": 4}.get(verdict, 3))
 
 
 @command.command("render")

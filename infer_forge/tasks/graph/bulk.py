@@ -189,7 +189,8 @@ def _follow(draft: log.Draft, item: dict[str, Any]) -> list[str]:
     if judgement:
         if judgement not in JUDGEMENTS or len(str(item.get("reason") or "").split()) < 2:
             return [*faults, f"{name}: a judgement is one of {', '.join(JUDGEMENTS)}, with a reason"]
-        by = item.get("by") or draft.graph.nodes[name].replaced_by
+        replaced = draft.graph.nodes[name].replaced_by if judgement == SUPERSEDED else None
+        by = item.get("by") or replaced
         if (judgement == SUPERSEDED) != bool(by) or (by and by not in draft.graph.nodes):
             return [*faults, f"{name}: superseded names the node that took its place (by)"]
         body = {"id": name, "status": judgement, "reason": item["reason"], "replaced_by": by}

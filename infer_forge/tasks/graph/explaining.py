@@ -95,6 +95,9 @@ def alternatives(view: View, node: Node) -> list[list[Any]]:
         before = view.graph.nodes.get(before.supersedes)
     for edge in view.into.get(node.id, ()):
         related.setdefault(edge.source, "its producer")
+        before = view.graph.nodes[edge.source].supersedes
+        if before:
+            related.setdefault(before, f"{edge.source} took its place")
         for other in view.out.get(edge.source, ()):
             related.setdefault(other.target, f"also takes from {edge.source}")
     for edge in view.out.get(node.id, ()):
@@ -125,7 +128,8 @@ def _names(data: dict[str, Any], node_id: str) -> bool:
 
 def _told(data: dict[str, Any]) -> str:
     if "edge" in data:
-        return ", ".join([str(data["edge"]), *(f"{k} {v}" for k, v in data.items() if k != "edge" and v)])
+        told = (f"{k} {str(v)[:12] if k == 'sha256' else v}" for k, v in data.items() if k != "edge" and v)
+        return ", ".join([str(data["edge"]), *told])
     keep = ("title", "status", "reason", "task", "outcome", "replaced_by", "supersedes")
     if "source" in data:
         return str(data["id"])

@@ -148,8 +148,9 @@ def _node_added(graph: Graph, seq: int, at: str, data: dict[str, Any]) -> None:
     graph.nodes[node.id] = node
     old = graph.nodes.get(node.supersedes or "")
     if old is not None:
-        old.judgement, old.judgement_seq, old.replaced_by = SUPERSEDED, seq, node.id
-        old.reason = old.reason or f"superseded by {node.id}"
+        old.replaced_by = node.id
+        if old.judgement is None or old.judgement == UNRELEASED:
+            old.judgement, old.judgement_seq, old.reason = SUPERSEDED, seq, f"superseded by {node.id}"
 
 
 def _node_bound(graph: Graph, _seq: int, _at: str, data: dict[str, Any]) -> None:

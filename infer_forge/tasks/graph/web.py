@@ -147,12 +147,12 @@ def _node(view: View, node: Node, plan: Plan) -> str:
     box = {"width": WIDTH, "height": HEIGHT, "rx": round_, "fill": fill, "stroke": stroke, "stroke-width": 1.6}
     if name == "not_taken":
         box["stroke-dasharray"] = "6 4"
-    status = view.status(node) if node.kind == TASK else node.kind
+    status = f"{node.type}, {view.status(node)}" if node.kind == TASK else node.kind.replace("_", " ")
     lines = [
         svg_element("rect", box),
         svg_element("text", {"x": 10, "y": 17, "class": "name"}, text=_cut(node.id, 26)),
         svg_element("text", {"x": 10, "y": 32}, text=_cut(node.title, 33)),
-        svg_element("text", {"x": 10, "y": 46, "class": "dim"}, text=_cut(f"{node.type or node.kind}, {status}", 34)),
+        svg_element("text", {"x": 10, "y": 46, "class": "dim"}, text=_cut(status, 34)),
         svg_element("title", {}, text=f"{node.id}: {node.title}"),
     ]
     return svg_element("g", {"class": "node", "data-id": node.id, "transform": f"translate({x:g},{y:g})"}, lines)
