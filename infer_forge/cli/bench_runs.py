@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from infer_forge.base.errors import HumanNeeded, MissingPart, UsageFault
+from infer_forge.base.errors import HumanNeeded, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import report_command, require
@@ -141,48 +140,10 @@ def _end_tidily() -> None:
 
 
 def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Session:
-    from infer_forge.bench import contract_lock, search_config
-    from infer_forge.bench import session as shared
-    from infer_forge.bench import workload as work
-    from infer_forge.bench.ledger_rows import RowStore
-    from infer_forge.bench.run_layout import layout
-    from infer_forge.engines import help_text, runner
-    from infer_forge.engines.env import environment
-    from infer_forge.engines.fingerprint import fingerprint, local_folder
+    from infer_forge.bench.prepare import prepare
 
     _end_tidily()
-    place = layout(run_dir)
-    wanted = search_config.load_config(config)
-    session = shared.Session(
-        place, wanted, RowStore(place.pilot if purpose == "pilot" else place.rows), purpose, run_id=run_dir.name
-    )
-    if purpose != "pilot":
-        session.contract, session.contract_hash = contract_lock.read_contract(run_dir)
-    if (place.workload / work.MANIFEST).exists():
-        expected = session.contract.grid.workload_sha256 if session.contract else None
-        session.workload = work.verify_workload(place.workload, expected_sha256=expected)
-    session.client = shared.client_identity(wanted.client)
-    if session.contract is not None:
-        shared.require_client(session.contract, session.client)
-    folder = local_folder(
-        wanted.model_dir or wanted.model, session.contract.point.model.revision if session.contract else None
-    )
-    if folder is not None:
-        session.fingerprint = fingerprint(folder)
-    for entry in wanted.engines:
-        if entry.unsupported is None:
-            with contextlib.suppress(MissingPart):
-                session.environments[entry.framework] = environment(
-                    runner.place(entry.place), entry.framework, python=entry.python
-                )
-    if helps:
-        for entry in wanted.engines:
-            if entry.unsupported is None:
-                where = runner.place(entry.place)
-                session.helps[entry.framework] = help_text.snapshot(
-                    entry.framework, where, folder=place.help, python=entry.python
-                )
-    return session
+    return prepare(run_dir, config, purpose, helps=helps)
 
 
 @click.command()

@@ -1,0 +1,189 @@
+"""The end of an attempt: rejecting needs a reason, accepting needs five kinds of evidence and a measured gain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infer_forge.base import jsonio
+from infer_forge.base.errors import GateRefused
+from infer_forge.campaign import accuracy, book, repo, verdicts
+
+if TYPE_CHECKING:
+    from infer_forge.campaign.model import Result
+
+EVIDENCE = ("throughput", "latency", "memory", "accuracy", "stability")
+"""What an accepted attempt cites (C65)."""
+
+
+def close_attempt(campaign: book.Campaign, given: Result) -> book.Campaign:
+    """Record the result of an attempt.
+
+    Raises:
+        GateRefused: it has one already; or it is accepted and something of its evidence is missing or speaks against it.
+    """
+    attempt = campaign.need(given.attempt, "attempt")
+    if any(r["attempt"] == attempt.id for r in campaign.of("result")):
+        raise GateRefused(f"attempt {attempt.id} has a result", next_step="record a new attempt")
+    body: dict[str, Any] = {
+        "attempt": attempt.id,
+        "outcome": given.outcome,
+        "reason": given.reason,
+        "gain_pct": None,
+        "measurement": None,
+    }
+    measurement = _measurement(campaign, attempt, given)
+    if measurement is not None:
+        body |= {"measurement": measurement.id, "commit": measurement["commit"]}
+        body["files"] = repo.changed_files(campaign.checkout, str(attempt["base_commit"]), str(measurement["commit"]))
+        report = verdicts.improvement(campaign, measurement, verdicts.best_measurement(campaign))
+        rows = verdicts.verdict_rows(report)
+        means = [float(r["mean_pct"]) for r in rows if r["mean_pct"] is not None]
+        body |= {"improvement": rows, "gain_pct": round(sum(means) / len(means), 4) if means else None}
+        gap = next((g for g in reversed(campaign.of("gap")) if g["measurement"] == measurement.id), None)
+        body["gap"] = gap.id if gap else None
+        patch = campaign.layout.patches / f"{int(attempt['number']):03d}-{str(measurement['commit'])[:12]}.patch"
+        jsonio.write_atomic(
+            patch, repo.patch(campaign.checkout, str(attempt["base_commit"]), str(measurement["commit"]))
+        )
+        body["patch"] = campaign.layout.relative(patch)
+    if given.outcome == "accepted":
+        body["evidence"] = _accept(campaign, attempt, measurement, body)
+    return book.append(campaign, "result", body)
+
+
+def _measurement(campaign: book.Campaign, attempt: book.Record, given: Result) -> book.Record | None:
+    if given.measurement:
+        found = campaign.need(given.measurement, "measurement")
+        if found.number < attempt.number:
+            raise GateRefused(
+                f"measurement {found.id} is older than the attempt", next_step="infer-forge campaign measure"
+            )
+        return found
+    mine = [m for m in campaign.of("measurement") if m.number > attempt.number and m["label"] == "patched"]
+    return mine[-1] if mine else None
+
+
+def _accept(
+    campaign: book.Campaign, attempt: book.Record, measurement: book.Record | None, body: dict[str, Any]
+) -> dict[str, str]:
+    """The five evidence ids.
+
+    Raises:
+        GateRefused: naming everything that is missing or against it.
+    """
+    if measurement is None:
+        raise GateRefused("A87: nothing was measured with the patch", next_step="infer-forge campaign measure")
+    wrong: list[str] = []
+    cited: dict[str, str] = {}
+    if measurement["failed"]:
+        wrong.append(f"A136: launches failed: {measurement['failed'][0]}")
+    words = {str(r["verdict"]) for r in body["improvement"]}
+    if "ahead" not in words or words & {"behind", "sla_fail"} or any(w.startswith("void") for w in words):
+        told = "; ".join(f"{r['scenario']}: {r['verdict']}" for r in body["improvement"])
+        wrong.append(f"A143: it is not measured better than the prior best ({told})")
+    if body["gap"] is None:
+        wrong.append("A102: no gap verdict of this measurement (record gap --set measurement=ID)")
+    else:
+        cited |= {"throughput": str(body["gap"]), "latency": str(body["gap"])}
+    wrong += _scope(attempt, body) + _accuracy(campaign, attempt, measurement, cited)
+    wrong += _soak(campaign, attempt, measurement, cited) + _mechanism(campaign, attempt)
+    if wrong:
+        raise GateRefused(
+            f"the attempt cannot be accepted: {'; '.join(wrong)}",
+            where=attempt.id,
+            next_step="show what is missing, or record it as rejected or partial",
+        )
+    return cited
+
+
+def _scope(attempt: book.Record, body: dict[str, Any]) -> list[str]:
+    """A85: code of the target changed, inside the paths that the attempt named."""
+    files = [str(f) for f in body["files"]]
+    if not files:
+        return ["A85: the commit changes no file"]
+    allowed = [str(p) for p in attempt.get("paths") or []]
+    outside = [f for f in files if allowed and not any(f == p or f.startswith(p.rstrip("/*") + "/") for p in allowed)]
+    return [f"C47: changed outside of the attempt's paths: {', '.join(outside[:3])}"] if outside else []
+
+
+def _accuracy(
+    campaign: book.Campaign, attempt: book.Record, measurement: book.Record, cited: dict[str, str]
+) -> list[str]:
+    """C41: where numerics may change, every dataset of the contract is inside its tolerance; diffusion by its quality."""
+    assert campaign.contract is not None
+    contract = campaign.contract[0]
+    mine = [a for a in campaign.of("accuracy") if a["attempt"] == attempt.id and a["commit"] == measurement["commit"]]
+    sides = verdicts.sides_of(campaign, measurement).get("sglang", [])
+    if any(r.kind == "diffusion" for r in sides):
+        judged = [
+            accuracy.judge_quality(contract, r.diffusion.quality.model_dump()) for r in sides if r.diffusion is not None
+        ]
+        faults = [why for result, why in judged if result != "pass"]
+        cited["accuracy"] = measurement.id
+        return [f"accuracy: {faults[0]}"] if faults else []
+    if not contract.accuracy:
+        return (
+            ["accuracy: the contract fixes no accuracy floor, so no claim can rest on it"]
+            if attempt["alters_numerics"]
+            else _unaltered(mine, cited, attempt)
+        )
+    if not attempt["alters_numerics"] and not mine:
+        cited["accuracy"] = attempt.id
+        return []
+    faults: list[str] = []
+    for floor in contract.accuracy:
+        found = [(a, s) for a in mine for s in a["scores"] if s["dataset"] == floor.dataset]
+        if not found:
+            faults.append(f"accuracy: no {floor.dataset} of commit {str(measurement['commit'])[:12]}")
+            continue
+        record, score = found[-1]
+        cited["accuracy"] = record.id
+        result, why = accuracy.judge(
+            contract, floor.dataset, float(score["score"]), base_score(campaign, floor.dataset)
+        )
+        if result != "pass":
+            faults.append(f"accuracy: {why}")
+    return faults
+
+
+def _unaltered(mine: list[book.Record], cited: dict[str, str], attempt: book.Record) -> list[str]:
+    cited["accuracy"] = mine[-1].id if mine else attempt.id
+    return []
+
+
+def base_score(campaign: book.Campaign, dataset: str) -> float | None:
+    """SGLang's score of a dataset at the baseline."""
+    found: list[dict[str, Any]] = campaign.baseline["accuracy"] if campaign.baseline else []
+    mine = [f["score"] for f in found if f["framework"] == "sglang" and f["dataset"] == dataset]
+    return float(mine[-1]) if mine else None
+
+
+def _soak(campaign: book.Campaign, attempt: book.Record, measurement: book.Record, cited: dict[str, str]) -> list[str]:
+    mine = [s for s in campaign.of("soak") if s["attempt"] == attempt.id and s["commit"] == measurement["commit"]]
+    if not mine:
+        return ["memory and stability: no soak of this commit"]
+    cited["stability"] = mine[-1].id
+    faults = [] if mine[-1]["result"] == "pass" else [f"stability: {mine[-1]['why']}"]
+    if mine[-1]["peak_device_bytes"] is None:
+        return [*faults, "memory: the soak states no peak_device_bytes"]
+    cited["memory"] = mine[-1].id
+    return faults
+
+
+def _mechanism(campaign: book.Campaign, attempt: book.Record) -> list[str]:
+    mine = [m for m in campaign.of("mechanism") if m["attempt"] == attempt.id]
+    if not mine:
+        return ["mechanism: nothing shows that the patch is at work"]
+    faults = (
+        [] if mine[-1]["verdict"] == "seen" else [f"mechanism: {mine[-1]['verdict']} in {len(mine[-1]['files'])} files"]
+    )
+    off = next((m["off"] for m in reversed(mine) if m["off"]), None)
+    if off is None:
+        return [*faults, "switch-off: nothing was measured with the patch off"]
+    return faults if off["result"] == "pass" else [*faults, f"switch-off: {off['result']}: {off['why']}"]
+
+
+def patch_path(campaign: book.Campaign, result: book.Record) -> Path | None:
+    """The patch file of a result."""
+    return campaign.layout.run / str(result["patch"]) if result.get("patch") else None

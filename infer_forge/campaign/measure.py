@@ -1,0 +1,159 @@
+"""Measure the checkout as it stands against the locked rivals: fresh launches, interleaved, same contract.
+
+The candidate of a patched checkout is the locked winner plus the commit in its environment (`INFER_FORGE_SOURCE_COMMIT`),
+so that rows of two commits are never pooled.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infer_forge.base.errors import GateRefused, UsageFault
+from infer_forge.base.records import Report
+from infer_forge.base.tables import Table
+from infer_forge.campaign import book, gates, repo
+
+if TYPE_CHECKING:
+    from infer_forge.bench.search_config import Candidate
+    from infer_forge.bench.session import Launch
+
+VARIABLE = "INFER_FORGE_SOURCE_COMMIT"
+LABELS = ("patched", "off")
+Told = Callable[[int, int, str], None]
+
+
+def measure(
+    campaign: book.Campaign,
+    *,
+    config: Path | None = None,
+    launches: int | None = None,
+    label: str = "patched",
+    helps: bool = True,
+    told: Told | None = None,
+) -> tuple[book.Campaign, Report]:
+    """Launch target and rivals afresh in ABBA blocks and record the measurement.
+
+    Args:
+        config: the search configuration; by default the one that `init` was given.
+        launches: of each side; by default what the contract's first look needs.
+        label: `patched`, or `off` when the patch is switched off (A/B of the mechanism).
+
+    Raises:
+        GateRefused: no baseline, no open round, a dirty checkout, or a commit that no recorded attempt made.
+    """
+    if label not in LABELS:
+        raise UsageFault(f"a measurement is labelled {' or '.join(LABELS)}, not {label!r}")
+    gates.require(campaign, "A51", "A100", "chain", what="measure")
+    from infer_forge.bench import driver, search
+    from infer_forge.bench.prepare import prepare
+    from infer_forge.bench.search_config import candidates
+
+    place = config or (Path(campaign.inputs["search_config"]) if campaign.inputs.get("search_config") else None)
+    if place is None:
+        raise UsageFault("no search configuration is known", next_step="--config FILE")
+    head = _head(campaign, label)
+    session = prepare(campaign.layout.run, place, "decision", helps=helps)
+    assert session.contract is not None
+    search.require_same(session.config, session.contract)
+    count = launches or first_look(session.contract.budgets.max_launches_per_engine)
+    chosen, table = _chosen(
+        campaign, head, {c.id: c for e in session.config.engines for c in candidates(session.config, e.framework)}
+    )
+    driver.orphans(session.layout, grace_s=session.grace_s)
+    ident = f"m-{secrets.token_hex(4)}"
+    made: list[Launch] = []
+    for turn in range(count):
+        order = list(enumerate(chosen))
+        for index, candidate in reversed(order) if turn % 2 else order:
+            if told:
+                told(len(made), count * len(chosen), candidate.id)
+            position = 2 * len(chosen) - 1 - index if turn % 2 else index
+            made.append(driver.measure(session, candidate, block_id=f"{ident}-{turn // 2}", block_position=position))
+    hashes = [
+        e.hash for e, r in session.store.entries(purposes=["decision"]) if str(r.block_id or "").startswith(ident)
+    ]
+    body = {
+        "measurement": ident,
+        "label": label,
+        "commit": head,
+        "launches": count,
+        "candidates": table,
+        "rows": hashes,
+        "failed": [f"{m.candidate.framework}: {m.reason}" for m in made if m.status != "ok"],
+        "contract_sha256": session.contract_hash,
+    }
+    after = book.append(book.read(campaign.layout.run), "measurement", body)
+    report = Report("campaign_measure")
+    rows = [(m.id, m.candidate.framework, m.candidate.id, m.status, m.reason) for m in made]
+    report.add(Table("launches", ["launch", "framework", "candidate", "status", "reason"], rows))
+    last = after.records[-1]
+    report.extra = {"id": last.id, **body}
+    report.summary = [
+        f"measurement {last.id} ({label}) of commit {head[:12]}: {len(made)} launches, {len(body['failed'])} failed"
+    ]
+    report.next_step = "infer-forge campaign record gap --set measurement=" + last.id
+    return after, report
+
+
+def first_look(most: int) -> int:
+    """Launches of the first look that a contract's budget allows."""
+    from infer_forge.bench.stats import LOOKS
+
+    return next((n for n in LOOKS if n <= most), most)
+
+
+def _head(campaign: book.Campaign, label: str) -> str:
+    seen = repo.look(campaign.checkout)
+    if seen.dirty:
+        raise GateRefused(
+            f"the checkout has uncommitted changes: {', '.join(seen.dirty[:4])}",
+            where=str(seen.path),
+            next_step="commit them: a measurement belongs to a commit",
+        )
+    attempt = gates.open_attempt(campaign)
+    if label == "off":
+        return seen.commit
+    if attempt is None:
+        raise GateRefused(
+            "no attempt is open",
+            where=str(seen.path),
+            next_step="infer-forge campaign record attempt, before the change is made",
+        )
+    if seen.commit == attempt["base_commit"]:
+        raise GateRefused(
+            "the checkout is still at the attempt's base: the patch is not active",
+            where=str(seen.path),
+            next_step="commit the change in this checkout, then measure",
+        )
+    if not repo.is_ancestor(seen.path, attempt["base_commit"], seen.commit):
+        raise GateRefused(
+            "the commit is not built on the attempt's base",
+            where=str(seen.path),
+            next_step="put the change on its base",
+        )
+    return seen.commit
+
+
+def _chosen(
+    campaign: book.Campaign, head: str, known: dict[str, Candidate]
+) -> tuple[list[Candidate], dict[str, dict[str, str]]]:
+    """The candidates to launch, target first, and scenario -> framework -> candidate id."""
+    assert campaign.baseline is not None
+    table: dict[str, dict[str, str]] = {}
+    chosen: dict[str, Candidate] = {}
+    winners: list[dict[str, Any]] = sorted(campaign.baseline["winners"], key=lambda w: w["framework"] != "sglang")
+    for winner in winners:
+        candidate = known.get(winner["candidate_id"])
+        if candidate is None:
+            raise GateRefused(
+                f"the configuration no longer holds the winner {winner['candidate_id']}",
+                next_step="use the configuration that was searched",
+            )
+        if winner["framework"] == "sglang":
+            candidate = candidate.model_copy(update={"env": {**candidate.env, VARIABLE: head[:12]}})
+        chosen[candidate.id] = candidate
+        table.setdefault(winner["scenario"], {})[winner["framework"]] = candidate.id
+    return list(chosen.values()), table

@@ -1,0 +1,484 @@
+"""`campaign record KIND`: each kind has its gate; what is recorded before its gate is refused with what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from infer_forge.base import jsonio
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.records import Header, InputFile, Report
+from infer_forge.base.tables import Table
+from infer_forge.campaign import accepting, book, coverage, gates, mechanism, obligations, repo, verdicts
+from infer_forge.campaign import model as forms
+from infer_forge.campaign.accuracy import read_scores
+from infer_forge.campaign.stability import judge_soak, read_soak
+
+NCU_SHARE_PCT = 1.0
+"""Least share of the slow stage that makes a kernel or its family eligible for Nsight Compute (A129)."""
+
+
+def record(campaign: book.Campaign, kind: str, data: Mapping[str, Any]) -> tuple[book.Campaign, Report]:
+    """Record something of the agent's.
+
+    Raises:
+        UsageFault: no such kind, or a field is wrong. GateRefused: its gate does not hold yet.
+    """
+    from pydantic import ValidationError
+
+    name = kind.replace("-", "_")
+    form = forms.KINDS.get(name)
+    if form is None:
+        raise UsageFault(f"nothing is recorded as {kind!r}", next_step=f"kinds: {', '.join(forms.KINDS)}")
+    try:
+        given = form.model_validate(dict(data))
+    except ValidationError as exc:
+        told = "; ".join(
+            f"{'.'.join(map(str, e['loc'])) or name}: {e['msg'].removeprefix('Value error, ')}"
+            for e in exc.errors()[:4]
+        )
+        raise UsageFault(f"{name}: {told}", next_step=f"fields: {', '.join(form.model_fields) or 'any'}") from None
+    if name != "blocker" and campaign.of("stop"):
+        raise GateRefused("the campaign has stopped; nothing more is recorded", next_step="infer-forge campaign status")
+    after = _HANDLERS[name](campaign, given)
+    return after, answer(after, name, campaign)
+
+
+def answer(after: book.Campaign, kind: str, before: book.Campaign) -> Report:
+    """What was recorded, and the next step."""
+    from infer_forge.campaign.advice import next_step
+
+    new = [r for r in after.records if r.number > (before.records[-1].number if before.records else 0)]
+    report = Report("campaign_record", header=Header(inputs=[InputFile.of(after.layout.ledger)]))
+    report.add(Table("records", ["id", "kind", "round"], [(r.id, r.kind, r.get("round")) for r in new]))
+    report.extra = {"id": new[-1].id if new else None, "record": new[-1].body if new else {}, "state": after.state}
+    report.summary = [f"recorded {r.kind} {r.id}" for r in new]
+    report.next_step = next_step(after).command
+    return report
+
+
+def _plain(given: forms.Strict) -> dict[str, Any]:
+    return given.model_dump(mode="json", exclude_none=True)
+
+
+def _file(path: str) -> dict[str, Any]:
+    found = InputFile.of(Path(path).absolute())
+    return {"path": found.path, "sha256": found.sha256, "size_bytes": found.size_bytes}
+
+
+# ---------------------------------------------------------------------------------------------------- before the loop
+
+
+def _inputs(campaign: book.Campaign, given: Any) -> book.Campaign:
+    values = {k: v for k, v in _plain(given).items() if v not in (None, "")}
+    if campaign.of("contract_lock"):
+        raise GateRefused(
+            "the contract is locked: other inputs are another campaign (B31)", next_step="infer-forge campaign init"
+        )
+    if "frameworks" in values or "target_checkout" in values:
+        raise UsageFault("frameworks and checkout are fixed at init", next_step="begin a new campaign")
+    return book.append(campaign, "inputs", {"values": values, "origins": dict.fromkeys(values, "given")})
+
+
+def _companions(campaign: book.Campaign, given: forms.Companions) -> book.Campaign:
+    return book.append(campaign, "companions", {"read": [_file(p) for p in given.read]})
+
+
+def _history(campaign: book.Campaign, given: forms.History) -> book.Campaign:
+    gates.require(campaign, "chain", "A12", what="history")
+    return book.append(campaign, "history", _plain(given))
+
+
+def _pr_check(campaign: book.Campaign, given: forms.PrCheck) -> book.Campaign:
+    return book.append(campaign, "pr_check", _plain(given))
+
+
+def _ceiling(campaign: book.Campaign, given: forms.Ceiling) -> book.Campaign:
+    gates.require(campaign, "A31", what="the ceiling")
+    if campaign.of("round_open"):
+        raise GateRefused("round 1 has begun: the ceiling comes before it", next_step="infer-forge campaign next")
+    if given.blocker:
+        return book.append(campaign, "ceiling", {"blocker": given.blocker})
+    from infer_forge.pipeline import step_ceiling
+
+    config = Path(given.config) if given.config else Path(str(campaign.inputs.get("model_dir", ""))) / "config.json"
+    if not config.is_file():
+        raise InputUnusable(
+            "no config.json of the model", where=str(config), next_step="--set config=FILE, or --set blocker=WHY"
+        )
+    assert campaign.contract is not None
+    point = campaign.layout.bench.root / "deployment-point.json"
+    body = {
+        "deployment_point": campaign.contract[0].point.model_dump(mode="json", exclude_none=True),
+        "grid": campaign.contract[0].grid.model_dump(mode="json"),
+    }
+    jsonio.write_atomic(point, jsonio.dumps(body, indent=True))
+    report = step_ceiling(config, point)
+    place = campaign.layout.run / "analysis" / "ceiling.json"
+    jsonio.write_atomic(place, report.render("json"))
+    facts = {
+        "path": campaign.layout.relative(place),
+        "sha256": jsonio.sha256_file(place),
+        "summary": " | ".join(report.summary)[:600],
+    }
+    return book.append(campaign, "ceiling", {**facts, "config": _file(str(config))})
+
+
+def _plan(campaign: book.Campaign, given: forms.Plan) -> book.Campaign:
+    gates.require(campaign, "chain", "A43", "A31", "A51", "A55", what="the plan")
+    if campaign.round is not None:
+        raise GateRefused(
+            "a round is open: the plan does not change inside it", next_step="infer-forge campaign record round-close"
+        )
+    place = Path(given.path).absolute()
+    found = _file(str(place))
+    text = place.read_text(encoding="utf-8", errors="replace")
+    if campaign.contract is not None and campaign.contract[1][:12] not in text:
+        raise GateRefused(
+            f"the plan does not name the contract {campaign.contract[1][:12]}",
+            where=str(place),
+            next_step="render it from the contract: infer-forge campaign prompt, or campaign plan",
+        )
+    return book.append(campaign, "plan", {**found, "mode": given.mode or campaign.records[0]["mode"]})
+
+
+# --------------------------------------------------------------------------------------------------------- in a round
+
+
+def record_gap(campaign: book.Campaign, data: Mapping[str, Any]) -> book.Campaign:
+    """Decide the gap of the accepted state or of a measurement, and keep the report."""
+    gates.require(campaign, "chain", "A31", "A51", "A65", what="a gap verdict")
+    wanted = data.get("measurement")
+    measurement = campaign.need(str(wanted), "measurement") if wanted else verdicts.best_measurement(campaign)
+    report = verdicts.decide(campaign, measurement)
+    commit = str(measurement["commit"]) if measurement else verdicts.accepted_commit(campaign)
+    return book.append(campaign, "gap", verdicts.kept(campaign, report, measurement, commit))
+
+
+def _gap(campaign: book.Campaign, given: forms.GapWanted) -> book.Campaign:
+    return record_gap(campaign, _plain(given))
+
+
+def _round_open(campaign: book.Campaign, given: forms.RoundOpen) -> book.Campaign:
+    return obligations.open_round(campaign, _plain(given))
+
+
+def _round_close(campaign: book.Campaign, given: forms.RoundClose) -> book.Campaign:
+    return obligations.close_round(campaign, _plain(given))
+
+
+def _profile(campaign: book.Campaign, given: forms.Profile) -> book.Campaign:
+    gates.require(campaign, "A100", "A31", what="a profile")
+    if given.framework not in ("sglang", *campaign.inputs["frameworks"]["selected"]):
+        raise GateRefused(f"{given.framework} is not selected (A42)", next_step="profile selected frameworks only")
+    from infer_forge.profile import Options, triage
+
+    _fresh(campaign, given)
+    options = Options(
+        mapping=Path(given.mapping) if given.mapping else None,
+        server_args=Path(given.server_args) if given.server_args else None,
+        server_log=Path(given.server_log) if given.server_log else None,
+        min_share=0.0,
+    )
+    report = triage(list(given.traces), options)
+    stages = {str(r["stage"]): float(r["busy_us"] or 0) for r in report.tables["stages"].dicts()}
+    number = len(campaign.of("profile")) + 1
+    place = campaign.layout.profiles / f"{number:03d}-{given.framework}-round-{campaign.round_number}.json"
+    jsonio.write_atomic(place, report.render("json"))
+    digest = campaign.layout.profile_digests / f"{place.stem}.md"
+    jsonio.write_atomic(
+        digest, f"# Profile {number}: {given.framework}, round {campaign.round_number}\n\n{report.render('md')}\n"
+    )
+    body = {
+        "framework": given.framework,
+        "purpose": given.purpose,
+        "traces": [_file(str(t.path)) for t in report.header.inputs],
+        "triage": campaign.layout.relative(place),
+        "sha256": jsonio.sha256_file(place),
+        "digest": campaign.layout.relative(digest),
+        "stages": stages,
+        "commit": repo.look(campaign.checkout).commit if given.framework == "sglang" else None,
+        "contract_sha256": campaign.contract[1] if campaign.contract else None,
+    }
+    return book.append(campaign, "profile", body)
+
+
+def _fresh(campaign: book.Campaign, given: forms.Profile) -> None:
+    """Refuse a trace of an earlier state: written before the last accepted result, or recorded before it (A87)."""
+    from datetime import datetime
+
+    kept = [r for r in campaign.of("result") if r["outcome"] == "accepted"]
+    locked = campaign.last("contract_lock")
+    since = kept[-1] if kept and given.framework == "sglang" else locked
+    if since is None:
+        return
+    limit = datetime.fromisoformat(since.at.replace("Z", "+00:00")).timestamp()
+    for trace in given.traces:
+        place = Path(trace)
+        files = sorted(p for p in place.rglob("*") if p.is_file()) if place.is_dir() else [place]
+        for file in files:
+            if file.is_file() and file.stat().st_mtime < limit:
+                raise GateRefused(
+                    f"the trace is older than {since.kind} {since.id}: it shows an earlier state",
+                    where=str(file),
+                    next_step="profile the current state: infer-forge capture ...",
+                )
+            old = next(
+                (
+                    p
+                    for p in campaign.of("profile")
+                    if any(t["sha256"] == _file(str(file))["sha256"] for t in p["traces"])
+                ),
+                None,
+            )
+            if old is not None and old.number < since.number:
+                raise GateRefused(
+                    f"this trace was recorded as {old.id}, before {since.kind} {since.id}",
+                    where=str(file),
+                    next_step="profile again",
+                )
+
+
+def _idea(campaign: book.Campaign, given: forms.Idea) -> book.Campaign:
+    gates.require(campaign, "A100", what="an idea")
+    same = next(
+        (
+            i
+            for i in campaign.of("idea")
+            if (i["repository"], i["path"], i.get("symbol")) == (given.repository, given.path, given.symbol)
+        ),
+        None,
+    )
+    if same is not None:
+        raise GateRefused(
+            f"the idea stands as {same.id} (same repository, path and symbol): {same['title']}",
+            next_step=f"use {same.id}, or name the other symbol",
+        )
+    headroom = coverage.headroom_pct(campaign, list(given.covers))
+    if headroom is not None and given.expected_gain_pct > headroom + 1e-9:
+        raise GateRefused(
+            f"{given.expected_gain_pct:g} % is more than what it touches holds: {headroom:.2f} % of the slow stage",
+            next_step="lower the expectation, or name every family that it touches",
+        )
+    profile = coverage.slow_profile(campaign)
+    body = {**_plain(given), "profile": given.profile or (profile.id if profile else None), "headroom_pct": headroom}
+    layers = campaign.last("layer_pipeline")
+    return book.append(campaign, "idea", {**body, "layer": given.layer or (layers.id if layers else None)})
+
+
+def _dismissal(campaign: book.Campaign, given: forms.Dismissal) -> book.Campaign:
+    found = campaign.find(given.evidence)
+    evidence = {"record": found.id} if found is not None else _file(given.evidence)
+    return book.append(campaign, "dismissal", {**_plain(given), "evidence": evidence})
+
+
+def _ncu(campaign: book.Campaign, given: forms.NcuRecord) -> book.Campaign:
+    from infer_forge.ncu import lint_digest
+
+    gates.require(campaign, "A100", "A104", "A114", "A126", what="an Nsight Compute digest")
+    idea = campaign.need(given.idea, "idea")
+    profile = coverage.slow_profile(campaign)
+    assert profile is not None
+    shares = dict(
+        coverage.families(
+            jsonio.read_json(coverage.triage_file(campaign, profile)), coverage.slow_stage(campaign, profile)
+        )
+    )
+    wanted = given.family or given.kernel
+    share = sum(v for k, v in shares.items() if wanted in k)
+    if share < NCU_SHARE_PCT:
+        raise GateRefused(
+            f"A129: {wanted} has {share:.2f} % of the slow stage, 1 % is needed",
+            next_step="take a larger kernel or family",
+        )
+    page = campaign.in_round("layer_pipeline")[-1]
+    if not any(given.kernel in str(k) or str(k) in given.kernel for k in page["kernels"]):
+        raise GateRefused(
+            f"A130: {given.kernel} is not among the hot kernels of this round's layer-pipeline report",
+            next_step="take one of these: " + ", ".join(map(str, page["kernels"][:4])),
+        )
+    problems = lint_digest(given.digest)
+    if problems:
+        raise GateRefused(
+            f"A133: {problems[0]}",
+            where=given.digest,
+            next_step="infer-forge ncu digest REPORT --baseline REPORT --out DIR/",
+        )
+    return book.append(
+        campaign,
+        "ncu",
+        {
+            **_plain(given),
+            "digest": str(Path(given.digest).absolute()),
+            "idea": idea.id,
+            "share_pct": share,
+            "blocked": (Path(given.digest) / "blocker.md").is_file(),
+        },
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- attempts
+
+PATCH_GATES = (
+    "chain",
+    "A31",
+    "A51",
+    "A65",
+    "A100",
+    "A102",
+    "A104",
+    "A105",
+    "A114",
+    "A122",
+    "A126",
+    "A149",
+    "one-attempt",
+    "round-claim",
+    "round-journal",
+    "round-guard",
+)
+"""What holds before code is touched."""
+
+
+def _attempt(campaign: book.Campaign, given: forms.Attempt) -> book.Campaign:
+    gates.require(campaign, *PATCH_GATES, what="a patch")
+    idea = campaign.need(given.idea, "idea")
+    if any(a["idea"] == idea.id for a in campaign.of("attempt")) and not given.paths:
+        pass  # a second attempt at one idea is allowed; each has its own row
+    seen = repo.look(campaign.checkout)
+    number = len(campaign.of("attempt")) + 1
+    body = {
+        **_plain(given),
+        "number": number,
+        "idea": idea.id,
+        "base_commit": seen.commit,
+        "branch": seen.branch,
+        "gap": _id(verdicts.current(campaign)),
+        "fairness": _id(campaign.last("fairness")),
+        "root_cause": _id(campaign.last("root_cause")),
+        "layer_pipeline": _id(campaign.last("layer_pipeline")),
+        "profiles": [p.id for p in campaign.in_round("profile")],
+    }
+    return book.append(campaign, "attempt", body)
+
+
+def _id(record: book.Record | None) -> str | None:
+    return record.id if record else None
+
+
+def _accuracy(campaign: book.Campaign, given: forms.AccuracyFile) -> book.Campaign:
+    gates.require(campaign, "A31", what="an accuracy")
+    attempt = campaign.need(given.attempt, "attempt") if given.attempt else None
+    commit = repo.look(campaign.checkout).commit if attempt is not None else None
+    scores = read_scores(given.file, given.dataset)
+    rows = [
+        {
+            "dataset": given.dataset if given.dataset and len(scores) == 1 else s.dataset,
+            "score": s.score,
+            "metric": s.metric,
+            "samples": s.samples,
+        }
+        for s in scores
+    ]
+    if attempt is None and campaign.baseline is None:
+        from infer_forge.bench.baseline_lock import record_accuracy
+
+        for row in rows:
+            record_accuracy(campaign.layout.run, given.framework, str(row["dataset"]), float(row["score"]), given.file)
+    body = {
+        "framework": given.framework,
+        "attempt": _id(attempt),
+        "commit": commit,
+        "scores": rows,
+        **_file(given.file),
+    }
+    return book.append(campaign, "accuracy", body)
+
+
+def _soak(campaign: book.Campaign, given: forms.SoakFile) -> book.Campaign:
+    attempt = campaign.need(given.attempt, "attempt")
+    found = read_soak(given.file)
+    bounds = campaign.contract[0].soak if campaign.contract else None
+    result, why = judge_soak(found, bounds)
+    body = {
+        "attempt": attempt.id,
+        "result": result,
+        "why": why,
+        "peak_device_bytes": found.get("peak_device_bytes"),
+        "commit": repo.look(campaign.checkout).commit,
+    }
+    return book.append(campaign, "soak", {**body, **_file(given.file)})
+
+
+def _mechanism(campaign: book.Campaign, given: forms.MechanismFiles) -> book.Campaign:
+    attempt = campaign.need(given.attempt, "attempt")
+    verdict, looked = mechanism.search_files(given.pattern or str(attempt["mechanism"]), [Path(f) for f in given.files])
+    body: dict[str, Any] = {
+        "attempt": attempt.id,
+        "pattern": given.pattern or attempt["mechanism"],
+        "verdict": verdict,
+        "files": looked,
+        "off": None,
+    }
+    if given.off:
+        off = campaign.need(given.off, "measurement")
+        if off["label"] != "off":
+            raise GateRefused(
+                f"{off.id} was not measured with the patch off", next_step="infer-forge campaign measure --label off"
+            )
+        state, why = mechanism.off_parity(campaign, off, verdicts.best_measurement(campaign))
+        body["off"] = {"measurement": off.id, "result": state, "why": why}
+    return book.append(campaign, "mechanism", body)
+
+
+def _result(campaign: book.Campaign, given: forms.Result) -> book.Campaign:
+    return accepting.close_attempt(campaign, given)
+
+
+# ----------------------------------------------------------------------------------------------------------- the rest
+
+
+def _blocker(campaign: book.Campaign, given: forms.Blocker) -> book.Campaign:
+    return book.append(campaign, "blocker", _plain(given))
+
+
+def _command(campaign: book.Campaign, given: forms.Command) -> book.Campaign:
+    from infer_forge.guard import check
+
+    verdict = check(given.command, cwd=str(campaign.checkout)).to_json()
+    return book.append(
+        campaign, "command", {**_plain(given), "guard": verdict["verdict"], "rule": verdict.get("rule_id")}
+    )
+
+
+def _cleanup(campaign: book.Campaign, given: forms.Cleanup) -> book.Campaign:
+    from infer_forge.campaign.cleaning import clean
+
+    assert given is not None
+    return book.append(campaign, "cleanup", clean(campaign))
+
+
+_HANDLERS: dict[str, Callable[[book.Campaign, Any], book.Campaign]] = {
+    "inputs": _inputs,
+    "companions": _companions,
+    "history": _history,
+    "pr_check": _pr_check,
+    "ceiling": _ceiling,
+    "plan": _plan,
+    "round_open": _round_open,
+    "round_close": _round_close,
+    "gap": _gap,
+    "profile": _profile,
+    "idea": _idea,
+    "dismissal": _dismissal,
+    "ncu": _ncu,
+    "attempt": _attempt,
+    "accuracy": _accuracy,
+    "soak": _soak,
+    "mechanism": _mechanism,
+    "result": _result,
+    "blocker": _blocker,
+    "command": _command,
+    "cleanup": _cleanup,
+}
