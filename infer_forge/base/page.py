@@ -21,6 +21,7 @@ from infer_forge.base.tables import Table, cell_text
 # A page shows so many rows of a table at first; the rest comes with a button, so that 100,000 rows stay usable.
 _FIRST_ROWS = 200
 _MOST_ROWS = 5000
+_SHORT_CHARS = 28
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2330;--paper:#fff;--soft:#f3f5f9;--line:#d5dae4;--accent:#2457c5;--dim:#5b6475}
@@ -30,7 +31,7 @@ h1{font-size:22px;margin:0 0 4px}h2{font-size:17px;margin:28px 0 8px}p{margin:4p
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:6px;margin:8px 0}table{border-collapse:collapse;width:100%;font-size:13px}
 th,td{padding:4px 10px;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}td{max-width:60ch;overflow-wrap:anywhere}
 th{position:sticky;top:0;background:var(--soft);cursor:pointer;white-space:nowrap;user-select:none}th[aria-sort]::after{content:" \\25B4"}
-th[aria-sort=descending]::after{content:" \\25BE"}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.more{display:none}
+th[aria-sort=descending]::after{content:" \\25BE"}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n,td.s{white-space:nowrap}tr.more{display:none}
 table.all tr.more{display:table-row}button{font:inherit;margin:4px 0;padding:3px 10px;border:1px solid var(--line);border-radius:5px;
 background:var(--soft);color:var(--ink);cursor:pointer}input.find{font:inherit;padding:3px 8px;border:1px solid var(--line);
 border-radius:5px;background:var(--paper);color:var(--ink);margin:4px 0;width:28ch}svg{max-width:100%;height:auto}svg text{fill:var(--ink)}
@@ -172,7 +173,12 @@ def _row(row: Sequence[Any], kinds: Sequence[str], numeric: Sequence[bool], *, l
     cells = "".join(
         f'<td class=n data-v="{value if _is_number(value) else ""}">{_text(cell_text(value, kind))}</td>'
         if is_number
-        else f"<td>{_text(cell_text(value, kind))}</td>"
+        else _word_cell(cell_text(value, kind))
         for value, kind, is_number in zip(row, kinds, numeric, strict=True)
     )
     return f"<tr{' class=more' if late else ''}>{cells}</tr>"
+
+
+def _word_cell(text: str) -> str:
+    """A cell of words; short ones are never broken over lines."""
+    return f"<td{' class=s' if len(text) <= _SHORT_CHARS else ''}>{_text(text)}</td>"
