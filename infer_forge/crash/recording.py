@@ -246,13 +246,12 @@ class _Run:
         def pump() -> None:
             if stream is None:
                 return
-            with contextlib.suppress(OSError, ValueError):
+            with stream, contextlib.closing(target), contextlib.suppress(OSError, ValueError):
                 while data := os.read(stream.fileno(), 65536):
                     target.write(data)
                     with contextlib.suppress(OSError, ValueError):
                         sys.stderr.buffer.write(data)
                         sys.stderr.buffer.flush()
-            target.close()
 
         thread = threading.Thread(target=pump, daemon=True)
         thread.start()
