@@ -61,7 +61,8 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     """
     work = trace.work
     rows = np.flatnonzero(work.device == device)
-    names = Names(trace.names, softmax_mixes=_softmax_mixes(trace, rows))
+    softmax = _softmax_mixes(trace, rows)
+    names = Names(trace.names, softmax_mixes=softmax)
     units = _units(trace, rows)
     for unit in units:
         _split(unit, trace, names)
@@ -83,6 +84,8 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     lane.method = "period of classified kernel sequences; passes from " + (
         "annotations" if marked else "launch structure"
     )
+    if softmax:
+        lane.method += "; attention told by softmax alone"
     return lane
 
 
