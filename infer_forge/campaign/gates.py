@@ -113,8 +113,17 @@ def require(campaign: Campaign, *idents: str, what: str) -> None:
 
 
 def check(campaign: Campaign, phases: Sequence[str] = ()) -> list[Check]:
-    """Every rule (of some phases)."""
-    return [look(campaign, i) for i, r in rules().items() if not phases or r.phase in phases]
+    """Every rule (of some phases); what only guards the way to the next edit does not apply between rounds."""
+    return [_shown(campaign, r) for r in rules().values() if not phases or r.phase in phases]
+
+
+def _shown(campaign: Campaign, found: Rule) -> Check:
+    running = open_attempt(campaign)
+    if found.id == "one-attempt" and running is not None:
+        return Check(found.id, found.phase, found.says, PASS, f"attempt {running.id} is under way", "")
+    if campaign.round is None and (found.phase == "patch" or found.id == "A100") and found.id != "A133":
+        return Check(found.id, found.phase, found.says, NA, "no round is open", "")
+    return look(campaign, found.id)
 
 
 def check_report(campaign: Campaign, phases: Sequence[str] = ()) -> Report:

@@ -161,7 +161,7 @@ def render(mode: str, facts: Facts) -> str:
         "Limits": limits,
         "Mode": _mode(mode),
     }
-    body = "\n".join(f"**{name}.** {texts[name]}" for name in SECTIONS)
+    body = "\n".join(f"**{name}.** {texts[name]}" for name in SECTIONS).replace(" \n", "\n")
     text = f"# SOTA campaign ({mode}): SGLang on {facts.model}, {facts.hardware}\n{body}\n"
     if mode == "goal" and len(text) > GOAL_LIMIT:
         raise UsageFault(
