@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from infer_forge.pipeline.model import HALVES, Lane
@@ -54,18 +55,43 @@ class Draft:
     tail: int = field(default=0)
 
 
-def group(halves: Sequence[tuple[str, Half]], alone: bool, chained: bool) -> list[Rough]:
+@dataclass(frozen=True)
+class Grouping:
+    """How halves make layers: `alone` every half is one; `chained` several attention halves stand in one (time and space, self
+    and cross), and without it a second one means that the FFN half between them was lost; `joins` are pairs of FFN templates
+    of which the second always follows the first (image and text stream of a diffusion block) and belongs to its layer."""
+
+    alone: bool
+    chained: bool
+    joins: frozenset[tuple[int, int]] = frozenset()
+
+
+def joined_pairs(sequences: Sequence[Sequence[int]], templates: Sequence[Template]) -> frozenset[tuple[int, int]]:
+    """Pairs of FFN templates that stand together too often for a lost attention half between them."""
+    single: Counter[int] = Counter()
+    pairs: Counter[tuple[int, int]] = Counter()
+    for found in sequences:
+        single.update(found)
+        pairs.update((a, b) for a, b in pairwise(found) if templates[a].kind == templates[b].kind == FFN)
+    return frozenset(p for p, n in pairs.items() if n >= 3 and n >= 0.5 * single[p[1]] and p[0] != p[1])
+
+
+def group(halves: Sequence[tuple[str, Half]], how: Grouping) -> list[Rough]:
     """Halves in order become layers: a layer ends behind its FFN half (or behind every half where there are none).
 
     Args:
-        alone: every half is a layer.
-        chained: several attention halves stand in one layer (time and space, self and cross); without it a second one means
-            that the FFN half between them was lost.
+        halves: kind and half, in order.
+        how: what is usual in this trace.
     """
+    alone, chained = how.alone, how.chained
     found: list[Rough] = []
     open_layer: Rough | None = None
     for kind, half in halves:
         lost = kind == ATTENTION and not chained
+        before = found[-1].halves[-1].template if found else -1
+        if kind == FFN and open_layer is None and (before, half.template) in how.joins:
+            found[-1].halves.append(half)
+            continue
         if open_layer is None or alone or kind == BLOCK or lost:
             open_layer = Rough([half])
             found.append(open_layer)

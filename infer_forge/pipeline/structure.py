@@ -223,9 +223,10 @@ def _stub(half: number.Half, lane_templates: list[Template], names: Names) -> bo
 def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, chained: bool) -> None:
     """Make passes of units, number their layers, and write the columns of the lane."""
     drafted: list[number.Draft] = []
-    alone = _alone(lane.templates)
+    found = [p.parse.templates for u in units for p in u.pieces if p.parse]
+    how = number.Grouping(_alone(lane.templates), chained, number.joined_pairs(found, lane.templates))
     for unit in units:
-        groups = _split_passes(unit, lane, names, alone, chained)
+        groups = _split_passes(unit, lane, names, how)
         if unit.window >= 0 and not _several(groups, layers + drafts if layers else None):
             groups = [([p for g in groups for p in g[0]], [r for g in groups for r in g[1]])]
         _draft(drafted, unit, groups, lane)
@@ -244,12 +245,12 @@ def _alone(templates: list[Template]) -> bool:
 Group = tuple[list[Piece], list[number.Rough]]
 
 
-def _split_passes(unit: Unit, lane: Lane, names: Names, alone: bool, chained: bool) -> list[Group]:
+def _split_passes(unit: Unit, lane: Lane, names: Names, how: number.Grouping) -> list[Group]:
     """What lies between breakers, as passes: a piece with layers begins one; one or two layers behind many are its drafts."""
     groups: list[Group] = []
     for piece in unit.pieces:
         kinds = [(lane.templates[h.template].kind, h) for h in _halves(piece, lane.templates, names)]
-        roughs = number.group(kinds, alone, chained)
+        roughs = number.group(kinds, how)
         before = len(groups[-1][1]) if groups else 0
         if groups and (not roughs or not before or (len(roughs) <= 2 and len(roughs) <= 0.3 * before)):
             groups[-1][0].append(piece)
