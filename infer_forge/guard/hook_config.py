@@ -18,6 +18,7 @@ TIMEOUT_S = 15
 INNER_TIMEOUT_S = 10
 MATCHER = "Bash|Edit|Write|MultiEdit|NotebookEdit|Read|Monitor|PowerShell|apply_patch|shell|exec_command|mcp__.*"
 SCRIPT = "infer-forge-guard"
+_ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
 
 
 def executable() -> str:
@@ -34,7 +35,7 @@ def executable() -> str:
 
 
 def hook_command(client: str, path: str | None = None) -> str:
-    """The command line of the hook: whatever fails (not found, killed, timed out) becomes exit 2, which blocks in both clients.
+    """The command line of the hook as `install` writes it: `fail_closed`, with a time limit of its own where `timeout` is there.
 
     Raises:
         UsageFault: the client is unknown.
@@ -42,7 +43,19 @@ def hook_command(client: str, path: str | None = None) -> str:
     if client not in CLIENTS:
         raise UsageFault(f"no such client: {client}", next_step=f"use one of {', '.join(CLIENTS)}")
     limit = f"{shutil.which('timeout')} -k 1 {INNER_TIMEOUT_S} " if shutil.which("timeout") else ""
-    return f"{limit}{shlex.quote(path or executable())} --client {client} || exit 2"
+    return fail_closed(client, f"{limit}{shlex.quote(path or executable())}")
+
+
+def fail_closed(client: str, program: str) -> str:
+    """Shell text that runs the hook and blocks unless it ended well and said nothing (or, to a client that can ask, "ask").
+
+    Both clients run the command when a hook crashes, runs out of time or prints no JSON; Codex also when the answer is
+    `ask`, or `deny` without a reason. Exit 2 blocks in both, so everything but the expected answer becomes exit 2.
+    """
+    run = f"said=$({program} --client {client}) || exit 2; "
+    if client == "claude":
+        return f"""{run}case $said in ''|'{_ASK}'*'}}}}') printf %s "$said";; *) exit 2;; esac"""
+    return f'{run}test -z "$said" || exit 2'
 
 
 def hook_entries(client: str, path: str | None = None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ AUTHOR = {"name": "the infer-forge authors"}
 
 
 def _hooks(client: str) -> dict[str, Any]:
-    command = f"{hook_config.SCRIPT} --client {client} || exit 2"
+    command = hook_config.fail_closed(client, hook_config.SCRIPT)
     handler: dict[str, Any] = {"type": "command", "command": command, "timeout": hook_config.TIMEOUT_S}
     if client == "claude":
         handler["onFailure"] = "block"
