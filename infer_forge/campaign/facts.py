@@ -77,8 +77,16 @@ class Facts:
     def topology(self) -> str:
         """Architecture and parallel sizes."""
         t = self.contract.point.serving_topology
-        sizes = [f"{n.upper()}{v}" for n in ("tp", "pp", "dp", "ep") if (v := getattr(t, n)) is not None and (v > 1 or n == "tp")]
-        architecture = {"colocated_pd": "colocated", "pd_disaggregation": "PD-disaggregated", "epd_disaggregation": "EPD-disaggregated"}
+        sizes = [
+            f"{n.upper()}{v}"
+            for n in ("tp", "pp", "dp", "ep")
+            if (v := getattr(t, n)) is not None and (v > 1 or n == "tp")
+        ]
+        architecture = {
+            "colocated_pd": "colocated",
+            "pd_disaggregation": "PD-disaggregated",
+            "epd_disaggregation": "EPD-disaggregated",
+        }
         return " ".join([architecture.get(str(t.architecture), "topology of the contract"), *sizes])
 
     @property
@@ -93,7 +101,12 @@ class Facts:
 
     def named(self) -> list[tuple[str, str]]:
         """(what, value) that a plan of this campaign must name (A78)."""
-        made = [("the model", self.model), ("the run directory", self.run), ("the artifact root", self.root), ("the checkout", self.checkout)]
+        made = [
+            ("the model", self.model),
+            ("the run directory", self.run),
+            ("the artifact root", self.root),
+            ("the checkout", self.checkout),
+        ]
         made += [(f"scenario {s.name}", s.name) for s in self.contract.grid.scenarios]
         made += [(f"the winner {w['candidate_id']}", str(w["candidate_id"])) for w in self.winners]
         made += [("the history notes", self.history)] if self.history else []
@@ -156,5 +169,7 @@ def facts_from_file(path: Path, *, run: str, root: str, checkout: str, **more: A
         lock = contracts.read_lock(path)
         return Facts(contracts.contract_of(lock.contract, where=str(path)), lock.sha256, run, root, checkout, **more)
     if not isinstance(data, dict):
-        raise InputUnusable("is no benchmark contract", where=str(path), next_step="infer-forge bench lock --dry-run drafts one")
+        raise InputUnusable(
+            "is no benchmark contract", where=str(path), next_step="infer-forge bench lock --dry-run drafts one"
+        )
     return Facts(contracts.contract_of(data, where=str(path)), None, run, root, checkout, **more)

@@ -57,7 +57,14 @@ def _places(facts: Facts) -> list[str]:
 def _workload(facts: Facts) -> list[str]:
     c = facts.contract
     rows = [
-        [s.name, s.input_len, s.output_len, s.num_prompts, "/".join("unbounded" if n is None else str(n) for n in s.concurrencies), s.request_rate]
+        [
+            s.name,
+            s.input_len,
+            s.output_len,
+            s.num_prompts,
+            "/".join("unbounded" if n is None else str(n) for n in s.concurrencies),
+            s.request_rate,
+        ]
         for s in c.grid.scenarios
     ]
     sampling = f"temperature {c.sampling.temperature:g}, top_p {c.sampling.top_p:g}, ignore_eos {str(c.sampling.ignore_eos).lower()}"
@@ -72,7 +79,9 @@ def _workload(facts: Facts) -> list[str]:
 def _winners(facts: Facts) -> list[str]:
     if not facts.winners:
         return ["The baseline is not locked yet."]
-    rows = [[w["scenario"], w["framework"], w["candidate_id"], w["mean"], w["metric"], w["launches"]] for w in facts.winners]
+    rows = [
+        [w["scenario"], w["framework"], w["candidate_id"], w["mean"], w["metric"], w["launches"]] for w in facts.winners
+    ]
     return _rows(["scenario", "framework", "candidate", "mean", "metric", "launches"], rows)
 
 
@@ -85,7 +94,9 @@ def _calls() -> list[str]:
 
 
 def _criteria(facts: Facts) -> list[str]:
-    accuracy = ", ".join(f"{a.dataset} {a.metric} within {a.tolerance:g} of its baseline" for a in facts.contract.accuracy)
+    accuracy = ", ".join(
+        f"{a.dataset} {a.metric} within {a.tolerance:g} of its baseline" for a in facts.contract.accuracy
+    )
     quality = facts.contract.quality
     held = accuracy or (_quality_words(quality) if quality else "the accuracy files that the contract names")
     run = f"--run {facts.run}"
@@ -235,7 +246,9 @@ def draft_text(facts: Facts) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write_draft(campaign: Campaign, to: Path | None = None, *, focus: list[str] | None = None, requirements: list[str] | None = None) -> Report:
+def write_draft(
+    campaign: Campaign, to: Path | None = None, *, focus: list[str] | None = None, requirements: list[str] | None = None
+) -> Report:
     """Write `draft.md` (C28).
 
     Raises:
@@ -273,13 +286,17 @@ def write_plan(
 
     facts = facts_of(campaign, focus=focus, requirements=requirements)
     if campaign.baseline is None:
-        raise GateRefused("no baseline is locked (A76)", where=facts.run, next_step="infer-forge campaign lock --baseline")
+        raise GateRefused(
+            "no baseline is locked (A76)", where=facts.run, next_step="infer-forge campaign lock --baseline"
+        )
     checkout = Path(facts.checkout)
     place = _inside(checkout, to)
     active = [item.folder.name for item in loops_in(checkout) if item.active]
     if active and place.is_file():
         raise GateRefused(
-            f"the loop {active[-1]} is active: its plan must not change", where=str(place), next_step="end the loop first"
+            f"the loop {active[-1]} is active: its plan must not change",
+            where=str(place),
+            next_step="end the loop first",
         )
     text = plan_text(facts) if adopt is None else _adopted(adopt, campaign)
     _write(place, text)
@@ -308,7 +325,9 @@ def _write(place: Path, text: str) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         jsonio.write_atomic(place, text)
     except OSError as fault:
-        raise UsageFault(fault.strerror or str(fault), where=str(place), next_step="name a place that can be written") from None
+        raise UsageFault(
+            fault.strerror or str(fault), where=str(place), next_step="name a place that can be written"
+        ) from None
 
 
 def _plan_report(campaign: Campaign, facts: Facts, place: Path, text: str) -> Report:
@@ -323,7 +342,16 @@ def _plan_report(campaign: Campaign, facts: Facts, place: Path, text: str) -> Re
     report = Report("campaign_plan")
     report.header.inputs = [InputFile.of(campaign.layout.bench.contract), InputFile.of(campaign.layout.bench.baseline)]
     report.add(Table("checks", ["rule", "result", "evidence"], [(c.rule, c.result, c.evidence) for c in made]))
-    report.extra = {"path": str(place), "sha256": jsonio.sha256_file(place), "verdict": "fail" if faults else "pass", "faults": faults}
-    report.summary = [f"plan: {place}", f"{'fail' if faults else 'pass'}: {len(made)} rules, {len(faults)} faults", *faults[:5]]
+    report.extra = {
+        "path": str(place),
+        "sha256": jsonio.sha256_file(place),
+        "verdict": "fail" if faults else "pass",
+        "faults": faults,
+    }
+    report.summary = [
+        f"plan: {place}",
+        f"{'fail' if faults else 'pass'}: {len(made)} rules, {len(faults)} faults",
+        *faults[:5],
+    ]
     report.next_step = f"infer-forge campaign record plan --run {facts.run} --set path={place}"
     return report

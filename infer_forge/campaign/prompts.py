@@ -197,7 +197,13 @@ def prompt_report(mode: str, facts: Facts) -> Report:
     read = parse(text)
     report = Report("campaign_prompt", text=text)
     report.add(Table("obligations", ["id", "text"], list(read.obligations.items())))
-    report.extra = {"mode": mode, "characters": len(text), "prompt": text, "limits": read.limits, "contract_sha256": facts.sha256}
+    report.extra = {
+        "mode": mode,
+        "characters": len(text),
+        "prompt": text,
+        "limits": read.limits,
+        "contract_sha256": facts.sha256,
+    }
     report.next_step = {
         "goal": "paste it behind /goal",
         "loop": "paste it behind /loop",
@@ -206,7 +212,9 @@ def prompt_report(mode: str, facts: Facts) -> Report:
     return report
 
 
-def prompt_of(campaign: Campaign, mode: str, *, focus: list[str] | None = None, requirements: list[str] | None = None) -> Report:
+def prompt_of(
+    campaign: Campaign, mode: str, *, focus: list[str] | None = None, requirements: list[str] | None = None
+) -> Report:
     """The prompt of a campaign with a locked contract.
 
     Raises:

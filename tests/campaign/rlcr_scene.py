@@ -30,7 +30,9 @@ def git(place: Path, *words: str) -> str:
     """Plain git with a fixed identity."""
     fixed = {"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t", "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@t"}
     env = {**os.environ, **fixed, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(["git", "-C", str(place), *words], check=True, capture_output=True, text=True, env=env).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(place), *words], check=True, capture_output=True, text=True, env=env
+    ).stdout.strip()
 
 
 def program(place: Path, text: str) -> None:
@@ -89,7 +91,10 @@ class Scene:
         codex(self.bin)
         runtime = self.home / ".claude" / "skills" / "humanize"
         program(runtime / "scripts" / "setup-rlcr-loop.sh", "exit 0\n")
-        program(runtime / "hooks" / "loop-codex-stop-hook.sh", 'CODEX_EXEC_ARGS+=("--full-auto" "--disable" x)\ncodex review --base "$b"\n')
+        program(
+            runtime / "hooks" / "loop-codex-stop-hook.sh",
+            'CODEX_EXEC_ARGS+=("--full-auto" "--disable" x)\ncodex review --base "$b"\n',
+        )
         (runtime / ".claude-plugin").mkdir()
         (runtime / ".claude-plugin" / "plugin.json").write_text('{"name": "humanize", "version": "1.16.0"}')
         (self.home / ".claude" / "settings.json").write_text('{"enabledPlugins": {"humanize@x": true}}')
@@ -102,6 +107,11 @@ class Scene:
         git(self.repo, "commit", "-qm", "first")
         git(self.repo, "switch", "-qc", self.branch)
         return self
+
+    def copy(self, place: Path) -> Scene:
+        """The same machine somewhere else."""
+        shutil.copytree(self.place, place, symlinks=True)
+        return Scene(place, self.branch, {"PATH": str(place / "bin"), "HOME": str(place / "home")})
 
     def commit(self, text: str = "x = 2\n") -> str:
         """A change of the branch."""
@@ -143,7 +153,9 @@ class Scene:
         self.write_state(**changes)
         (self.loop / "plan.md").write_text(plan.read_text())
         (self.loop / "round-0-prompt.md").write_text("## Round Contract Setup (first)\n")
-        (self.loop / "round-0-summary.md").write_text("# Round 0\n\n## Done\n\n[Say what was done]\n\nNotes: [what and why]\n")
+        (self.loop / "round-0-summary.md").write_text(
+            "# Round 0\n\n## Done\n\n[Say what was done]\n\nNotes: [what and why]\n"
+        )
         self.tracker("[To be written]")
 
     def tracker(self, task: str = "close the gap", goal: str = "Serve faster.") -> None:
@@ -154,17 +166,27 @@ class Scene:
             f"#### Active Tasks\n| Task |\n|---|\n| {task} |\n"
         )
 
-    def round(self, number: int, verdict: str = "ADVANCED", last: str = "- more", *, review: bool = True, **changes: object) -> None:
+    def round(
+        self, number: int, verdict: str = "ADVANCED", last: str = "- more", *, review: bool = True, **changes: object
+    ) -> None:
         """Round `number` worked on, committed, and reviewed unless `review` is off; the state stands at the next round then."""
         self.commit(f"x = {number + 10}\n")
         self.tracker()
         (self.loop / f"round-{number}-prompt.md").write_text("## Round Contract Setup\n")
-        (self.loop / f"round-{number}-contract.md").write_text("- Mainline Objective: close the gap\n- Target ACs: AC-2\n- Success Criteria: tie\n")
+        (self.loop / f"round-{number}-contract.md").write_text(
+            "- Mainline Objective: close the gap\n- Target ACs: AC-2\n- Success Criteria: tie\n"
+        )
         (self.loop / f"round-{number}-summary.md").write_text("# Summary\n\n## Done\n- a patch\n")
         if review:
             self.review(number, f"# Review\n\nMainline Progress Verdict: {verdict}\n\n{last}\n")
             (self.loop / f"round-{number + 1}-prompt.md").write_text("go on\n")
-        self.write_state(**{"current_round": number + review, "last_mainline_verdict": verdict.lower() if review else "unknown", **changes})
+        self.write_state(
+            **{
+                "current_round": number + review,
+                "last_mainline_verdict": verdict.lower() if review else "unknown",
+                **changes,
+            }
+        )
 
     def review(self, number: int, text: str, *, stale: bool = False) -> None:
         """A review's prompt and result."""
