@@ -48,6 +48,11 @@ def projects(store: Store) -> list[str]:
     return [name.removeprefix(PREFIX) for name in store.tips(PREFIX)]
 
 
+def path_of(seq: int) -> str:
+    """The file of one commit's events, JSON lines, named for the first of them; fanned out by thousands."""
+    return f"events/{seq // 1000:05d}/{seq:08d}.jsonl"
+
+
 class Draft:
     """One decision under way: the graph as it is, and the events that the decision adds, folded in as they come."""
 
@@ -81,7 +86,10 @@ def append(store: Store, project: str, decide: Callable[[Draft], None], why: str
             decide(draft)
         except GateRefused as exc:
             return Refuse(exc.what, exc.next_step)
-        return Changes(put={history.path_of(e.seq): jsonio.dumps(asdict(e)) for e in draft.events})
+        if not draft.events:
+            return Changes()
+        lines = b"\n".join(jsonio.dumps(asdict(e)) for e in draft.events)
+        return Changes(put={path_of(draft.events[0].seq): lines + b"\n"})
 
     store.update(ref_of(project), step, f"{project}: {why}")
     return done[0].graph
@@ -101,11 +109,11 @@ def load(store: Store, project: str, *, whole: bool = False) -> Graph:
 
 def events(store: Store, project: str) -> Iterator[Event]:
     """All events, oldest first, each checked against its predecessor."""
-    return _chain(store.read(ref_of(project)), 0, "")
+    return _chain(store.read(ref_of(project)), Graph(project))
 
 
 def _cache_file(snapshot: Snapshot, project: str) -> Path:
-    first = snapshot.blob_id(history.path_of(1)) or "empty"
+    first = snapshot.blob_id(path_of(1)) or "empty"
     return paths().cache / "graphs" / f"{project}-{first[:16]}.json"
 
 
@@ -114,7 +122,7 @@ def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
     graph = None if whole else _cached(file, snapshot)
     graph = graph or Graph(project)
     before = graph.last_seq
-    for event in _chain(snapshot, graph.last_seq, graph.last_sha):
+    for event in _chain(snapshot, graph):
         try:
             apply(graph, event.seq, event.kind, event.at, event.data)
         except (KeyError, TypeError) as exc:
@@ -123,8 +131,8 @@ def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
                 where=snapshot.ref,
                 next_step="update infer-forge",
             ) from None
-        graph.last_seq, graph.last_sha = event.seq, event.sha
     if graph.last_seq - before >= _WORTH_KEEPING:
+        graph.last_blob = snapshot.blob_id(path_of(graph.last_file)) or ""
         jsonio.write_atomic(file, msgspec.json.encode(graph))
     return graph
 
@@ -135,23 +143,23 @@ def _cached(file: Path, snapshot: Snapshot) -> Graph | None:
         graph = msgspec.json.decode(file.read_bytes(), type=Graph)
     except (OSError, msgspec.MsgspecError):
         return None
-    last = snapshot.get_json(history.path_of(graph.last_seq))
-    return graph if last and last.get("sha") == graph.last_sha else None
+    return graph if graph.last_blob and snapshot.blob_id(path_of(graph.last_file)) == graph.last_blob else None
 
 
-def _chain(snapshot: Snapshot, seq: int, prev: str) -> Iterator[Event]:
-    while (content := snapshot.get(history.path_of(seq + 1))) is not None:
-        seq += 1
-        event = Event(**jsonio.loads(content, where=history.path_of(seq)))
-        if event.seq != seq or event.prev != prev or event.sealed().sha != event.sha:
-            raise InputUnusable(
-                f"event {seq} does not continue the chain: the graph's history was changed",
-                where=snapshot.ref,
-                next_step="restore the ref from another copy of the store",
-            )
-        prev = event.sha
-        yield event
-    folder = history.path_of(seq + 1).rpartition("/")[0]
-    later = [p for p in snapshot.children(folder) if f"{folder}/{p}" > history.path_of(seq + 1)]
-    if later:
-        raise InputUnusable(f"event {seq + 1} is missing from the history", where=snapshot.ref)
+def _chain(snapshot: Snapshot, graph: Graph) -> Iterator[Event]:
+    """The events after those in `graph`, which is moved on before each is given."""
+    while (content := snapshot.get(path_of(graph.last_seq + 1))) is not None:
+        graph.last_file = graph.last_seq + 1
+        for line in content.splitlines():
+            event = Event(**jsonio.loads(line, where=path_of(graph.last_file)))
+            if event.seq != graph.last_seq + 1 or event.prev != graph.last_sha or event.sealed().sha != event.sha:
+                raise InputUnusable(
+                    f"event {event.seq} does not continue the chain: the graph's history was changed",
+                    where=snapshot.ref,
+                    next_step="restore the ref from another copy of the store",
+                )
+            graph.last_seq, graph.last_sha = event.seq, event.sha
+            yield event
+    newest = max(snapshot.children("events"), default="")
+    if newest and max(snapshot.children(f"events/{newest}")) > path_of(graph.last_seq).rpartition("/")[2]:
+        raise InputUnusable(f"the events after {graph.last_seq} are missing from the history", where=snapshot.ref)

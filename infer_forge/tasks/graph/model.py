@@ -103,13 +103,19 @@ def edge_id(kind: str, source: str, target: str, detail: str | None = None) -> s
 
 
 class Graph(msgspec.Struct):
-    """All elements and edges after `last_seq` events."""
+    """All elements and edges after `last_seq` events; `last_file` is the first event of the last file read.
+
+    Attributes:
+        last_blob: git's name for that file's content, by which a kept state is held against the history.
+    """
 
     project: str
     nodes: dict[str, Node] = {}
     edges: dict[str, Edge] = {}
     last_seq: int = 0
     last_sha: str = ""
+    last_file: int = 0
+    last_blob: str = ""
 
     def open_edges(self, kind: str | None = None) -> Iterator[Edge]:
         """Edges that were not taken out."""
