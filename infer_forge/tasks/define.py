@@ -180,7 +180,12 @@ def surface(store: Store, task_id: str) -> Any:
     if point is not None and point.runtime_profile.framework:
         tools[point.runtime_profile.framework] = point.runtime_profile.version
     with open_store() as journal:
-        report = surface_records(journal, point=point, tools=tools, query=f"{task.typed.title} {contract.goal}")
+        report = surface_records(journal, point=point, tools=tools, query=task.typed.title)
+        shown = report.tables["surfaced"]
+        known = {row[1] for row in shown.rows}
+        by_goal = surface_records(journal, query=contract.goal).tables["surfaced"].rows
+    shown.rows += [row for row in by_goal if row[1] not in known]
+    report.summary = [f"{len(shown.rows)} records of the journal concern this work"] if shown.rows else report.summary
     ids = [row[1] for row in report.tables["surfaced"].rows]
     if ids and not task.ended:
         from infer_forge.tasks.execute import note

@@ -95,7 +95,14 @@ def read(snapshot: Snapshot, *, verify: bool = True) -> list[Event]:
     """
     events: list[Event] = []
     for path, content in snapshot.items("events/"):
-        events.append(Event(**jsonio.loads(content, where=path)))
+        try:
+            events.append(Event(**jsonio.loads(content, where=path)))
+        except (TypeError, InputUnusable):
+            raise InputUnusable(
+                f"{path} holds no event: the task's history is damaged",
+                where=snapshot.ref,
+                next_step="restore the ref from another copy of the store",
+            ) from None
     events.sort(key=lambda e: e.seq)
     if verify:
         prev = ""

@@ -37,7 +37,9 @@ def ready(store: Store, folder: Path, **more: Any) -> Any:
 
 def test_a_deliverable_carries_its_reproduction_path_and_failed_attempts(store: Store, tmp_path: Path) -> None:
     task = ending.deliver(store, ready(store, tmp_path).id, "The file was written once")
-    assert task.status == "delivered" and task.ending and task.archived
+    assert task.status == "delivered"
+    assert task.ending
+    assert task.archived
     path = task.ending["content"]["reproduction"]
     assert [c["argv"][0] for c in path["commands"]] == ["sh"]
     assert [c["label"] for c in path["failed_attempts"]] == ["first try"]
@@ -94,7 +96,8 @@ def test_an_end_that_was_cut_off_before_the_journal_is_archived_on_resume(
     with monkeypatch.context() as cut:
         cut.setattr(ending, "archive", lambda _s, t: t)
         ended = ending.deliver(store, task.id, "The file was written once")
-    assert ended.status == "delivered" and ended.archived is None
+    assert ended.status == "delivered"
+    assert ended.archived is None
     first, _ = take_up(store, task.id)
     assert first.archived is not None
     with open_journal() as journal:
@@ -126,7 +129,8 @@ def test_a_handoff_says_what_is_done_and_where_to_go_on(store: Store, tmp_path: 
         person="ann",
         reason="another plan",
     )
-    assert ended.status == "handed_off" and ended.archived
+    assert ended.status == "handed_off"
+    assert ended.archived
     with open_journal() as journal:
         kept = get(journal, ended.archived["journal"])
     assert (kept.kind, kept.verdict) == ("handoff", "abandoned")

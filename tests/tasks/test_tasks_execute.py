@@ -30,7 +30,8 @@ def test_a_run_is_recorded_with_intent_start_and_result(store: Store, tmp_path: 
         store, task.id, maker(tmp_path), label="make", evidence=[("x", tmp_path / "ev.json")], cwd=str(tmp_path)
     )
     assert (done.phase, done.exit_code) == ("result", 0)
-    assert done.started["pid"] > 0 and done.started["environment_digest"] == done.intent["environment"]["digest"]
+    assert done.started["pid"] > 0
+    assert done.started["environment_digest"] == done.intent["environment"]["digest"]
     assert done.intent["lock"] == task.lock_sha
     item = task.evidence[-1]
     assert (item.kind, item.trust, item.data, item.execution) == ("x", "observed", {"verdict": "ok"}, done.id)

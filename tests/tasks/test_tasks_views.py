@@ -1,0 +1,126 @@
+"""Views: what is in flight and at the peak, what waits for a person, what the journal surfaces, what wakes."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from infer_forge.base.gitstore import Store
+from infer_forge.journal import Record, add
+from infer_forge.journal import open_store as open_journal
+from infer_forge.tasks import blocks, define, ending, events, proposals, views
+from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement
+from infer_forge.tasks.predicates import Lookups
+from tests.tasks.task_samples import begun, block, definition
+
+NOTHING = Lookups(lambda _: None)
+START = datetime.datetime(2026, 4, 1, tzinfo=datetime.timezone.utc)
+TODAY = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(hours=6)
+
+
+@pytest.fixture
+def store() -> Store:
+    return events.open_store()
+
+
+class Hours:
+    """The clock of events, moved by the test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, start: datetime.datetime = START) -> None:
+        self.hour = 0.0
+        monkeypatch.setattr(events, "now", lambda: (start + datetime.timedelta(hours=self.hour)).isoformat())
+
+
+def test_in_flight_peak_and_lifetimes_come_from_the_records(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = TODAY.replace(hour=0, minute=0, second=0, microsecond=0) - datetime.timedelta(days=2)
+    clock = Hours(monkeypatch, begin)
+    spans = {"a": (0, 10), "b": (4, 8), "c": (6, 30), "d": (12, None)}
+    marks = sorted([(at, 0, n) for n, (at, _) in spans.items()] + [(to, 1, n) for n, (_, to) in spans.items() if to])
+    for hour, end, name in marks:
+        clock.hour = hour
+        if end:
+            ending.handoff(store, f"t-{name}", "half of it", "take the other half")
+        else:
+            define.new(store, define.definition_of(definition()), f"t-{name}")
+    report = views.inflight_report(store)
+    assert (report.extra["in_flight"], report.extra["peak"]) == (1, 3)
+    assert report.extra["peak_at"] == (begin + datetime.timedelta(hours=6)).isoformat()
+    assert report.tables["types"].rows[0][:4] == ("code", 4, 3, 1)
+    assert report.tables["types"].rows[0][4] == pytest.approx(10.0)
+    assert report.tables["days"].rows[0] == (begin.date().isoformat(), 4, 3)
+
+
+def test_the_inbox_is_oldest_first_with_one_command_each(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Hours(monkeypatch, TODAY)
+    decision: dict[str, Any] = {"kind": "human_decision", "statement": "it may grow"}
+    gate = begun(store, decision)
+    reviewed = begun(store)
+    clock.hour = 1
+    route = blocks.routing("low", 1, executor="one", reviewer="two")
+    blocks.open_block(store, reviewed.id, "make it so", "it is so", route)
+    blocks.close_block(store, reviewed.id, "confirmed", "advanced")
+    clock.hour = 2
+    goal_met(store, gate.id, NOTHING)
+    clock.hour = 3
+    proposals.wake(store, "runtime", "sglang 0.5.10 -> 0.5.11")
+    clock.hour = 4
+    drifting = begun(store, budgets={"drift_limit": 1})
+    block(store, drifting)
+    blocks.close_block(store, drifting.id, "rejected", "stalled")
+    rows = views.inbox_report(store).tables["inbox"].rows
+    assert [r[1] for r in rows] == ["review", "gate", "proposal", "drift stop"]
+    assert all(str(r[-1]).startswith("infer-forge ") for r in rows)
+    decide_as_person(store, reviewed.id, review_statement(1), "yes", "two")
+    decide_as_person(store, gate.id, "it may grow", "no", "ann")
+    assert [r[1] for r in views.inbox_report(store).tables["inbox"].rows] == ["proposal", "drift stop"]
+
+
+def test_a_cause_proposes_once_and_starts_nothing(store: Store) -> None:
+    assert proposals.wake(store, "journal") is None
+    with open_journal() as journal:
+        add(journal, [Record(kind="pitfall", title="page size one is slow", created=START)])
+    made = proposals.wake(store, "journal")
+    assert made is not None
+    assert proposals.wake(store, "journal") is None
+    assert events.task_ids(store) == []
+    task = define.accept(store, made)
+    assert (task.status, task.typed.type, len(task.typed.context)) == ("defined", "capability", 1)
+    first = proposals.wake(store, "schedule", every_days=30)
+    assert first is not None
+    assert proposals.wake(store, "schedule", every_days=30) is None
+
+
+def test_the_journal_is_surfaced_at_the_start_and_noted(store: Store) -> None:
+    with open_journal() as journal:
+        found = add(journal, [Record(kind="rejection", title="Write one file: rejected once", created=START)])
+    task = begun(store)
+    report = define.surface(store, task.id)
+    assert found[0] in [r[1] for r in report.tables["surfaced"].rows]
+    assert views.load(store, task.id).notes_of("surfaced")[0]["records"] == [
+        r[1] for r in report.tables["surfaced"].rows
+    ]
+
+
+def test_a_damaged_task_hides_no_other(store: Store) -> None:
+    from infer_forge.base.gitstore import Changes
+
+    good = begun(store)
+    store.update("refs/tasks/t-bad", lambda _: Changes(put={events.path_of(1): b"{}"}), "damage")
+    report = views.list_report(store)
+    assert [r[0] for r in report.tables["tasks"].rows] == [good.id]
+    assert "t-bad" in report.findings[0].message
+
+
+def test_the_next_step_follows_the_state(store: Store) -> None:
+    task = define.new(store, define.definition_of(definition()))
+    assert "task lock" in views.next_step(task)
+    task = define.lock(store, task.id)
+    assert "task start" in views.next_step(task)
+    task = define.start(store, task.id)
+    assert "block open" in views.next_step(task)
+    task = block(store, task)
+    assert "task record" in views.next_step(task)
+    task = blocks.close_block(store, task.id, "confirmed", "advanced")
+    assert "goal-met" in views.next_step(task)
