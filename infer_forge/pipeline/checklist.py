@@ -10,6 +10,7 @@ from infer_forge.base.records import Report
 from infer_forge.pipeline.clusters import dominance
 from infer_forge.pipeline.model import Lane
 from infer_forge.pipeline.model_config import ModelShape
+from infer_forge.pipeline.perfetto import origin_ns, seconds
 from infer_forge.pipeline.read import Sources
 from infer_forge.pipeline.segment import FFN
 from infer_forge.pipeline.tables import View, spans
@@ -131,9 +132,13 @@ def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str
     match = sure["kernels_matching_pct"]
     why = f"{match:.1f} % of the layers' kernels match" if match is not None else sure["method"]
     lines = [f"{found}; confidence {sure['confidence']} ({why})"]
+    origin = origin_ns(lane.trace) if views else 0
     for v in views:
+        begin, end = seconds(v.chosen.start_ns, origin), seconds(v.chosen.end_ns, origin)
+        batch = f"batch {v.chosen.batch}, " if v.chosen.batch is not None else ""
+        wall = f"wall {v.chosen.wall_ns / 1e6:.3f} ms, idle {v.chosen.idle_ns / 1e6:.3f} ms"
         lines.append(
-            f"  {v.stage}: pass {v.chosen.number} ({v.reason}), wall {v.chosen.wall_ns / 1e6:.3f} ms, idle {v.chosen.idle_ns / 1e6:.3f} ms"
+            f"  {v.stage}: pass {v.chosen.number} ({v.reason}), {batch}{wall}, in Perfetto {begin:.6f} to {end:.6f} s"
         )
         words = dominance(v.clusters)
         if words:
@@ -141,7 +146,7 @@ def summary(lane: Lane, views: list[View], shape: ModelShape | None) -> list[str
         if v.layer is not None and v.rows:
             hot = sorted(v.rows, key=lambda r: -r.dur_ns)[:3]
             lines.append(
-                f"    layer {v.layer.number}: "
+                f"    layer {v.layer.number} ({v.layer_reason}): "
                 + ", ".join(f"{r.kernel[:40]} {r.dur_ns / 1000:.1f} us ({r.share_pct:.0f} %)" for r in hot)
             )
     return lines

@@ -272,3 +272,15 @@ def test_the_command_prints_json_alone_and_takes_its_flags(made: Callable[..., t
     assert set(answer["tables"]) == {"passes", "layers", "clusters", "flow", "ranges"}
     assert len(answer["tables"]["layers"]["rows"]) == 5
     assert answer["header"]["hidden"]["omitted_rows"]["layers"] == 11
+
+
+def test_the_flow_names_the_module_the_op_and_the_source_where_stacks_and_shapes_were_recorded(
+    made: Callable[..., tuple[Path, Path]],
+) -> None:
+    trace, shape = made(replace(SPECS["stacks"], frames=6))
+    report = run(trace, shape, stage="decode", layer=3)
+    rows = report.tables["flow"].dicts()
+    assert all(r["op"] and r["source"] for r in rows)
+    assert any(r["dims"] for r in rows)
+    assert all(r["module"] is None or "DecoderLayer_3" in r["module"] for r in rows)
+    assert any(r["module"] for r in rows)
