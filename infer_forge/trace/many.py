@@ -161,17 +161,21 @@ class _Place:
 
 
 def _without_copies(traces: list[Trace], skipped: list[SkippedFile]) -> list[Trace]:
-    """Traces whose device work is the same to the nanosecond are copies; of a merged file and a rank file the rank file stays."""
+    """Traces of one rank whose device work is the same to the nanosecond are copies; the rank file stays, not the merged one.
+
+    Ranks that are known and differ are never copies, however alike their times: generated and idle ranks can be.
+    """
     chosen: list[Trace] = []
-    seen: dict[tuple[object, ...], Trace] = {}
+    seen: dict[tuple[object, ...], list[Trace]] = {}
     for trace in sorted(traces, key=lambda t: t.groups[0].rank_from == "pid label"):
         w = trace.work
         mark = (len(w), int(w.dur_ns.sum()), int(w.ts_ns[0]), int(w.ts_ns[-1]), int(w.device[0])) if len(w) else ()
-        if mark and mark in seen:
-            skipped.append(SkippedFile(trace.path, f"a copy of {seen[mark].path.name}: the same device work"))
+        twin = next((t for t in seen.get(mark, ()) if t.rank == trace.rank or None in (t.rank, trace.rank)), None)
+        if mark and twin is not None:
+            skipped.append(SkippedFile(trace.path, f"a copy of {twin.path.name}: the same device work"))
             continue
         if mark:
-            seen[mark] = trace
+            seen.setdefault(mark, []).append(trace)
         chosen.append(trace)
     return chosen
 

@@ -123,3 +123,11 @@ def test_the_worker_answers_a_line_for_a_line(tmp_path: Path) -> None:
     with workers.start("from infer_forge.trace.workers import serve; serve()") as worker:
         out = worker.communicate(lines.encode())[0].splitlines()
     assert [bool(json.loads(line)) for line in out] == [True, False]
+
+
+def test_two_ranks_with_the_same_times_are_two_ranks(write_trace: Write, kernel: Make, tmp_path: Path) -> None:
+    for rank in (0, 1):
+        facts = {"distributedInfo": {"rank": rank, "world_size": 2}}
+        write_trace([kernel(1, 1)], name=f"r-TP-{rank}.json", **facts)
+    found = load_many(tmp_path)
+    assert (found.ranks, found.skipped) == ([0, 1], [])
