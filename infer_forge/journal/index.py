@@ -24,7 +24,7 @@ from infer_forge.journal.store import REF
 T = TypeVar("T")
 
 # Changes whenever the tables or the words of the index change: an index of another number is made anew.
-SHAPE = "2"
+SHAPE = "3"
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE folders(path TEXT PRIMARY KEY, tree TEXT);
@@ -245,7 +245,7 @@ def _insert_record(connection: sqlite3.Connection, record: Record, path: str) ->
     if later:
         connection.execute("UPDATE records SET superseded_by=? WHERE rowid=?", (later[0], row))
     title, symptoms, body = record.title, "\n".join(record.symptoms), f"{record.body}\n{_words_of_fields(record)}"
-    humps = words.humps(f"{title} {symptoms} {body}")
+    humps = words.compounds(f"{title} {symptoms} {body}")
     values = (row, words.spaced(title), words.spaced(symptoms), words.spaced(body), humps)
     connection.execute("INSERT INTO fts(rowid, title, symptoms, body, humps) VALUES(?,?,?,?,?)", values)
 

@@ -106,14 +106,16 @@ def search(
     where, values = condition(check_filters(filters or {}), since)
     if not include_superseded:
         where += " AND r.superseded_by IS NULL"
-    terms = words.terms(query)
+    terms, apart = words.terms(query), words.terms(query, whole=False)
 
     def look(db: sqlite3.Connection) -> list[_Found]:
         if not terms:
             sql = f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.created DESC, r.rowid DESC LIMIT ?"
             rows = db.execute(sql, [*values, limit]).fetchall()
             return [_Found(dict(zip(_NAMES, row, strict=True)), 0.0, 1.0, []) for row in rows]
-        return _ranked(db, terms, where, values, limit)
+        return _ranked(db, terms, where, values, limit) or (
+            _ranked(db, apart, where, values, limit) if apart != terms else []
+        )
 
     texts = _Texts(store)
     return [_hit(f, texts.of(f.columns) if terms else "") for f in ask(store, look)]
@@ -239,8 +241,9 @@ def _as_written(term: list[str]) -> str:
 
 
 def _pattern(term: list[str]) -> re.Pattern[str]:
-    """A term as it may stand in text: its words with nothing, or no more than separators, between them."""
-    return re.compile(r"[\W_]*".join(map(re.escape, term)), re.IGNORECASE)
+    """A term as it may stand in text: separators between its words; a joined identifier may hold `_` anywhere."""
+    shown = ["_?".join(w) if len(term) == 1 and w.isascii() and len(w) > 5 else re.escape(w) for w in term]
+    return re.compile(r"[\W_]*".join(shown), re.IGNORECASE)
 
 
 def _snippet(body: str, held: list[list[str]]) -> str:
