@@ -34,9 +34,19 @@ def command() -> None:
 @click.option("--require", "wanted", metavar="C[,C]", help="Exit 4 unless the certainty is one of these.")
 @format_options
 def triage(
-    paths: tuple[str, ...], engine: str | None, launch_blocking: bool | None, graphs: bool | None, caching: bool | None,
-    world: int | None, host: str | None, crashed: str | None, html: Path | None, wanted: str | None, form: str, out: Path | None,
-) -> None:  # fmt: skip
+    paths: tuple[str, ...],
+    engine: str | None,
+    launch_blocking: bool | None,
+    graphs: bool | None,
+    caching: bool | None,
+    world: int | None,
+    host: str | None,
+    crashed: str | None,
+    html: Path | None,
+    wanted: str | None,
+    form: str,
+    out: Path | None,
+) -> None:
     """One verdict out of PATHS: logs, folders, gzip files, dumps, transcripts; - reads standard input.
 
     JSON keys: class, certainty, first_event, surfaced_at, kernel, api, rank, device, location, sync_boundary, suspects,
@@ -97,7 +107,18 @@ def triage(
     show_default=True,
     help="Form of the answer.",
 )
-def record(words: tuple[str, ...], ask: tuple[str, ...], level: str | None, include: str | None, exclude: str | None, patches: tuple[str, ...], out: Path | None, timeout_s: float | None, max_gib: float, form: str) -> None:  # fmt: skip
+def record(
+    words: tuple[str, ...],
+    ask: tuple[str, ...],
+    level: str | None,
+    include: str | None,
+    exclude: str | None,
+    patches: tuple[str, ...],
+    out: Path | None,
+    timeout_s: float | None,
+    max_gib: float,
+    form: str,
+) -> None:
     """Run COMMAND so that a crash leaves evidence, then triage it.
 
     The command's output goes to stderr and into the folder. JSON keys: those of triage, and run.
@@ -105,9 +126,16 @@ def record(words: tuple[str, ...], ask: tuple[str, ...], level: str | None, incl
     from infer_forge.crash import run_recorded
 
     report = run_recorded(
-        words, ask=ask, level=int(level) if level else None, include=include, exclude=exclude, patches=patches, out=out,
-        timeout_s=timeout_s, max_bytes=int(max_gib * 2**30),
-    )  # fmt: skip
+        words,
+        ask=ask,
+        level=int(level) if level else None,
+        include=include,
+        exclude=exclude,
+        patches=patches,
+        out=out,
+        timeout_s=timeout_s,
+        max_bytes=int(max_gib * 2**30),
+    )
     emit(report, form, None)
 
 

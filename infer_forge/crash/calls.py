@@ -15,19 +15,35 @@ from infer_forge.crash.model import Call, CallLog, Line, Origin
 KEEP = 12
 MAX_STREAMS = 4096
 ANCHORS = (
-    "Kernel API Call: ", "FlashInfer API Call: ", "Kernel API Exception: ", "Crash recorder Call: ", "Crash recorder Exception: ", "Crash recorder Return: ",
-    "statistics=[unavailable", "[statistics error", "[DUMP ERROR", "[LOGGING ERROR", "umped to: ", "Failed to dump outputs",
-    "Output:", "Output value:", "statistics=[skipped: graph capture", "statistics skipped: CUDA graph capture", "Positional input arguments:",
-)  # fmt: skip
+    "Kernel API Call: ",
+    "FlashInfer API Call: ",
+    "Kernel API Exception: ",
+    "Crash recorder Call: ",
+    "Crash recorder Exception: ",
+    "Crash recorder Return: ",
+    "statistics=[unavailable",
+    "[statistics error",
+    "[DUMP ERROR",
+    "[LOGGING ERROR",
+    "umped to: ",
+    "Failed to dump outputs",
+    "Output:",
+    "Output value:",
+    "statistics=[skipped: graph capture",
+    "statistics skipped: CUDA graph capture",
+    "Positional input arguments:",
+)
 EXTRA = rb"nan_count=[1-9]|inf_count=[1-9]"
 _CALL = re.compile(
-    rb"\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] (?P<lib>SGLang Kernel|FlashInfer) API Call: (?P<fn>[^\r\n]{1,300})|\[(?P<ts2>[^\]]{8,40})\] Crash recorder Call: (?P<fn2>[^\r\n]{1,300})"
+    rb"\[(?P<ts>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)\] (?P<lib>SGLang Kernel|FlashInfer) API Cal"
+    rb"l: (?P<fn>[^\r\n]{1,300})|\[(?P<ts2>[^\]]{8,40})\] Crash recorder Call: (?P<fn2>[^\r\n]{1,300})"
 )
 _RAISED = re.compile(r"(?:Kernel API|Crash recorder) Exception: (?P<fn>.+?) \((?P<type>[\w.]+): (?P<message>.*?)\)?$")
 _UNAVAILABLE = re.compile(r"statistics=\[unavailable: (?P<type>[\w.]+)")
 _FI_ERROR = re.compile(r"\[statistics error: (?P<message>.*?)\]?$")
 _DUMP_ERROR = re.compile(
-    r"\[(?:DUMP|LOGGING) ERROR(?: \((?P<side>inputs|outputs)\))? in (?P<fn>[^\]()]+?)(?: \((?P<side2>pre-execution|outputs)\))?\](?:: ?(?P<message>.*))?$"
+    r"\[(?:DUMP|LOGGING) ERROR(?: \((?P<side>inputs|outputs)\))? in (?P<fn>[^\]"
+    r"()]+?)(?: \((?P<side2>pre-execution|outputs)\))?\](?:: ?(?P<message>.*))?$"
 )
 _COUNTS = re.compile(r"(?P<kind>nan|inf)_count=(?P<n>[1-9]\d*)")
 CUDA_TYPES = ("AcceleratorError", "RuntimeError", "torch.AcceleratorError", "CudaError")

@@ -24,9 +24,18 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.engines import http
 
 ENDPOINTS = (
-    "/health", "/v1/models", "/model_info", "/get_model_info", "/server_info", "/get_server_info", "/v1/loads", "/get_load", "/metrics",
-    "/version", "/ping",
-)  # fmt: skip
+    "/health",
+    "/v1/models",
+    "/model_info",
+    "/get_model_info",
+    "/server_info",
+    "/get_server_info",
+    "/v1/loads",
+    "/get_load",
+    "/metrics",
+    "/version",
+    "/ping",
+)
 """SGLang's, vLLM's, TensorRT-LLM's and TokenSpeed's read-only routes; `/health_generate` is left out: it runs the model."""
 
 MAX_BODY = 2 << 20
@@ -36,7 +45,8 @@ MAX_REQUESTS = 100
 _RECEIVED = re.compile(r"Receive: obj=GenerateReqInput\((?P<fields>.*)\)\s*$")
 _FINISHED = re.compile(r"Finish: obj=GenerateReqInput\(.*?rid='(?P<rid>[^']+)'")
 _FIELD = re.compile(
-    r"(?P<name>rid|text|input_ids|sampling_params)=(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|\{[^{}]*\}|None)"
+    r"(?P<name>rid|text|input_ids|sampling_params)=(?P<value>'(?:["
+    r"^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\]|\{[^{}]*\}|None)"
 )
 _VLLM = re.compile(r"Received request (?P<rid>[\w.-]+): prompt: (?P<prompt>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 _HTTP = re.compile(r'"(?P<method>POST|GET) (?P<path>/\S*) HTTP/[\d.]+" (?P<status>\d{3})')
@@ -118,7 +128,10 @@ def collect(
     alive = next((r[1] for r in rows if r[0] == "/health"), 0)
     report.extra = {"bundle": str(folder), "url": base, "health": alive, "requests": len(saved)}
     report.summary = [
-        f"bundle in {folder}: {sum(r[1] == 200 for r in rows)} of {len(rows)} routes answered, health {alive or 'no answer'}, {len(saved)} failing requests"
+        (
+            f"bundle in {folder}: {sum(r[1] == 200 for r in rows)} of {len(rows)} routes "
+            f"answered, health {alive or 'no answer'}, {len(saved)} failing requests"
+        )
     ]
     report.next_step = f"infer-forge crash triage {folder}"
     return report

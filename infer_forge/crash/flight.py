@@ -12,7 +12,7 @@ import pickle
 import pickletools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,6 +115,14 @@ def _flat(value: Any) -> str:
     return json.dumps(value, default=str)[:400]
 
 
+def _sizes(entry: dict[str, Any]) -> str:
+    return _flat([entry.get("input_sizes"), entry.get("output_sizes")])
+
+
+def _dtypes(entry: dict[str, Any]) -> str:
+    return _flat([entry.get("input_dtypes"), entry.get("output_dtypes")])
+
+
 def _frame(entry: dict[str, Any]) -> tuple[str, int] | None:
     frames = entry.get("frames")
     for frame in cast("list[Any]", frames)[:30] if isinstance(frames, list) else []:
@@ -177,16 +185,22 @@ def _first_divergence(
         entries = seqs[seq]
         times = [e.get("time_created_ns") for e in entries.values()]
         base: dict[str, Any] = {
-            "pg": group, "seq": seq, "world": len(members), "refs": [f"{dumps[r][0]}:record {entries[r].get('record_id', '?')}" for r in sorted(entries)],
+            "pg": group,
+            "seq": seq,
+            "world": len(members),
+            "refs": [f"{dumps[r][0]}:record {entries[r].get('record_id', '?')}" for r in sorted(entries)],
             "time": min((t for t in times if isinstance(t, (int, float))), default=0),
-        }  # fmt: skip
+        }
         if (mismatch := _mismatch(entries, base)) is not None:
             return mismatch
         absent = sorted(members - set(entries))
         waiting = [r for r, e in entries.items() if e.get("state") in ("scheduled", "started")]
         if absent and waiting:
             op = _op(next(iter(entries.values())))
-            how = f"rank {', '.join(map(str, absent))} never entered {op} (group {group}, sequence {seq}); rank {', '.join(map(str, sorted(waiting)))} waits in it"
+            how = (
+                f"rank {', '.join(map(str, absent))} never entered {op} (group {group}, "
+                f"sequence {seq}); rank {', '.join(map(str, sorted(waiting)))} waits in it"
+            )
             frame = _frame(entries[sorted(waiting)[0]])
             return base | {
                 "kind": "MISSING_RANK",
@@ -200,7 +214,10 @@ def _first_divergence(
         started = [r for r, e in entries.items() if e.get("state") in ("started", "completed")]
         if scheduled and started and not absent:
             op = _op(next(iter(entries.values())))
-            how = f"rank {', '.join(map(str, scheduled))} has scheduled {op} (group {group}, sequence {seq}) and not started it: earlier GPU work blocks it"
+            how = (
+                f"rank {', '.join(map(str, scheduled))} has scheduled {op} (group "
+                f"{group}, sequence {seq}) and not started it: earlier GPU work blocks it"
+            )
             return base | {
                 "kind": "COLLECTIVE_STATE_MISMATCH",
                 "ranks": scheduled,
@@ -216,10 +233,10 @@ def _mismatch(entries: dict[int, dict[str, Any]], base: dict[str, Any]) -> dict[
     """Another type, size or dtype at one sequence number."""
     if len(entries) < 2:
         return None
-    aspects: list[tuple[str, str, Any]] = [
+    aspects: list[tuple[str, str, Callable[[dict[str, Any]], str]]] = [
         ("COLLECTIVE_TYPE_MISMATCH", "type", _op),
-        ("SIZE_OR_SYNTAX_MISMATCH", "size", lambda e: _flat([e.get("input_sizes"), e.get("output_sizes")])),
-        ("COLLECTIVE_DTYPE_MISMATCH", "dtype", lambda e: _flat([e.get("input_dtypes"), e.get("output_dtypes")])),
+        ("SIZE_OR_SYNTAX_MISMATCH", "size", _sizes),
+        ("COLLECTIVE_DTYPE_MISMATCH", "dtype", _dtypes),
     ]
     for kind, word, value in aspects:
         if word == "size" and any(w in _op(next(iter(entries.values()))) for w in _UNEVEN):
@@ -232,7 +249,10 @@ def _mismatch(entries: dict[int, dict[str, Any]], base: dict[str, Any]) -> dict[
         odd = sorted(r for r, x in values.items() if x != common)
         certain = len(odd) == 1 and number >= 2
         ranks = odd if number > len(odd) else sorted(entries)
-        how = f"at sequence {base['seq']} of group {base['pg']} rank {', '.join(map(str, odd))} has {word} {values[odd[0]]}, the others {common}"
+        how = (
+            f"at sequence {base['seq']} of group {base['pg']} rank "
+            f"{', '.join(map(str, odd))} has {word} {values[odd[0]]}, the others {common}"
+        )
         return base | {
             "kind": kind,
             "ranks": ranks,

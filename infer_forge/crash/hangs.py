@@ -10,6 +10,7 @@ from infer_forge.crash import names
 from infer_forge.crash.model import Context, Event, Stack, Suspect, Verdict
 
 _SCHEDULER_RANK = re.compile(r"(?:TP|rank|Rank|Worker_?)(\d+)")
+MAX_WORLD = 65_536
 _IDLE = ("wait", "poll", "select", "_wait_for_tstate_lock", "recv", "epoll_wait", "acquire", "get", "sleep", "accept")
 
 
@@ -24,10 +25,9 @@ def judge_hang(
 ) -> None:
     """Fill the hang part of a verdict; flight recorder over stacks over NCCL's own lines."""
     table = _table(events)
-    observers = sorted(
-        {r["rank"] for r in table if r["rank"] is not None and r["seq"] is not None}
-        | {e.origin.rank for e in events if e.sig == "watchdog_hang" and e.origin.rank is not None}
-    )
+    waiting = {r["rank"] for r in table if r["rank"] is not None and r["seq"] is not None}
+    waiting |= {e.rank for e in events if e.sig == "watchdog_hang" and e.rank is not None}
+    observers = sorted(waiting, key=lambda r: (isinstance(r, str), str(r).zfill(20)))
     world = context.world or _world(events) or (flight or {}).get("world")
     v.hang = {"observers": observers, "world": world, "collectives": table[:64], "divergence": None, "odd_stacks": None}
     if not keep_class:
@@ -64,8 +64,8 @@ def _table(events: list[Event]) -> list[dict[str, Any]]:
     status: dict[tuple[str, Any], dict[str, Any]] = {}
     for e in events:
         if e.sig == "nccl_status":
-            enqueued = e.facts.get("enqueued") or e.facts.get("enqueued2")
-            completed = e.facts.get("completed") or e.facts.get("completed2")
+            enqueued: Any = e.facts.get("enqueued") or e.facts.get("enqueued2")
+            completed: Any = e.facts.get("completed") or e.facts.get("completed2")
             status[(str(e.facts["pg"]), _rank(e))] = {
                 "enqueued": int(enqueued),
                 "completed": int(completed),
@@ -83,9 +83,16 @@ def _table(events: list[Event]) -> list[dict[str, Any]]:
         row = rows.get((group, rank))
         if row is None or seq < row["seq"]:
             rows[(group, rank)] = {
-                "pg": group, "rank": rank, "seq": seq, "op": e.facts["op"], "numel_in": _int(e.facts.get("numel_in")), "numel_out": _int(e.facts.get("numel_out")),
-                "enqueued": None, "completed": None, "ref": e.ref,
-            }  # fmt: skip
+                "pg": group,
+                "rank": rank,
+                "seq": seq,
+                "op": e.facts["op"],
+                "numel_in": _int(e.facts.get("numel_in")),
+                "numel_out": _int(e.facts.get("numel_out")),
+                "enqueued": None,
+                "completed": None,
+                "ref": e.ref,
+            }
     for (pg, rank), state in status.items():
         row = rows.get((pg, rank))
         if row is None:
@@ -116,7 +123,7 @@ def _world(events: list[Event]) -> int | None:
     for e in events:
         if e.sig == "nccl_timeout" and "ALLGATHER" in e.facts["op"] and e.facts.get("numel_in"):
             n_in, n_out = int(e.facts["numel_in"]), int(e.facts["numel_out"])
-            if n_in > 0 and n_out % n_in == 0:
+            if n_in > 0 and n_out % n_in == 0 and 0 < n_out // n_in <= MAX_WORLD:
                 return n_out // n_in
     return None
 
@@ -129,7 +136,9 @@ def _by_sequence(
     for row in table:
         if row["seq"] is not None or row["enqueued"] is not None:
             groups[row["pg"]].append(row)
-    rows = max(groups.values(), key=lambda g: (sum(r["seq"] is not None for r in g), len(g)), default=[])
+    if not groups:
+        return False
+    rows = max(groups.values(), key=lambda g: (sum(r["seq"] is not None for r in g), len(g)))
     stuck = [r for r in rows if r["seq"] is not None]
     if not stuck:
         return False
@@ -179,7 +188,7 @@ def _by_sequence(
             desync=False,
         )
         return True
-    if world and isinstance(world, int):
+    if world:
         absent = [r for r in range(world) if r not in observers]
         if len(absent) == 1 and len(observers) >= 2:
             v.rank = v.rank if keep_class else absent[0]

@@ -13,11 +13,13 @@ from infer_forge.crash.model import MAX_TEXT, Event, Line
 
 ANCHORS = ("NVRM: Xid",)
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d+)(?:, pid='?(?P<pid>\d+|<unknown>)'?)?(?:, name=(?P<name>[^,]+))?,? ?(?P<text>.*)$"
+    r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d+)(?:, pid="
+    r"'?(?P<pid>\d+|<unknown>)'?)?(?:, name=(?P<name>[^,]+))?,? ?(?P<text>.*)$"
 )
 _SM = re.compile(r"on \(GPC (?P<gpc>\d+), TPC (?P<tpc>\d+), SM (?P<sm>\d+)\): (?P<what>.+)$")
 _MMU = re.compile(
-    r"MMU Fault: ENGINE (?P<engine>\S+)(?: \S+)* faulted @ (?P<address>0x[0-9a-fA-F_]+)\. Fault is of type (?P<fault>\S+) ACCESS_TYPE_(?P<access>\w+)"
+    r"MMU Fault: ENGINE (?P<engine>\S+)(?: \S+)* faulted @ (?P<address>0x[0-9"
+    r"a-fA-F_]+)\. Fault is of type (?P<fault>\S+) ACCESS_TYPE_(?P<access>\w+)"
 )
 _ESR = re.compile(r"ESR (?P<words>(?:0x[0-9a-fA-F]+=0x[0-9a-fA-F]+ ?)+)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from infer_forge.crash.model import Context
 
 _EAGER = {"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"}
 _ONE_RANK = {"vllm": "--tensor-parallel-size 1", "sglang": "--tp 1"}
+HANGS = ("nccl_timeout", "nccl_desync", "watchdog_hang", "oom_absurd")
 _Row = tuple[str, str, str, dict[str, str], str, str]
 
 
@@ -65,8 +67,13 @@ def plan_runs(paths: Sequence[str | Path] = (), *, context: Context | None = Non
         ],
     }
     report.summary = [f"known: {known['class'] or 'nothing yet'} ({known['certainty']})", stop]
-    report.next_step = rows[0][2] if rows else str((known.get("next") or {}).get("command", stop))
+    report.next_step = rows[0][2] if rows else _next_command(known, stop)
     return report
+
+
+def _next_command(known: dict[str, Any], otherwise: str) -> str:
+    step: Any = known.get("next")
+    return str(step["command"]) if step else otherwise
 
 
 def _stop(known: dict[str, Any]) -> str:
@@ -87,63 +94,35 @@ def _stop(known: dict[str, Any]) -> str:
 def _rows(known: dict[str, Any], command: str, eager: str, context: Context) -> list[_Row]:
     if known.get("hardware"):
         return []
+    words = {
+        "command": command,
+        "eager": eager,
+        "one": _ONE_RANK.get(context.engine or "", "--tp 1"),
+        "quoted": shlex.quote(command),
+    }
     if known["certainty"] == "proven":
-        return (
-            [
-                (
-                    "verify",
-                    "does the fix hold?",
-                    f"infer-forge crash verify --repro {shlex.quote(command)} --runs 10 --crashed 1 --of 1",
-                    {},
-                    "the fix does not hold",
-                    "the report states how likely luck is",
-                )
-            ]
-            if known["cuda_crash"]
-            else []
-        )
-    if known["class"] in ("nccl_timeout", "nccl_desync", "watchdog_hang", "oom_absurd"):
-        return _hang(command)
+        return _filled("proven", words) if known["cuda_crash"] else []
+    if known["class"] in HANGS:
+        return _filled("hang", words)
     if known["cuda_crash"] is False:
         return []
-    return _crash(known, command, eager, context)
-
-
-def _hang(command: str) -> list[_Row]:
-    return [
-        ("hang", "which rank is missing from which collective?", f"infer-forge crash record --for hang -- {command}", signatures.environment("hang"), "triage the folder: the flight recorder names sequence and rank", "raise the load or the run time; a hang that comes seldom needs the same run again"),
-        ("pyspy", "where does each rank stand?", "for p in PIDS; do py-spy dump --pid $p > stack_$p.txt; done", {}, "the odd one out among the stacks is the suspect", "all stand in one place: a kernel or the network hangs, not Python"),
-        ("gpucore", "which kernel does each GPU run?", "dd if=/dev/zero bs=1M count=1 > crash-evidence/cuda_pipe_HOST.PID", {}, "a dump without exception shows the kernel that never ends", "the pipe was not made: start again with --for hang"),
-    ]  # fmt: skip
-
-
-def _crash(known: dict[str, Any], command: str, eager: str, context: Context) -> list[_Row]:
-    """From the cheapest run that names the kernel to the most intrusive; a run that was made is left out."""
-    record = "infer-forge crash record"
-    one = _ONE_RANK.get(context.engine or "", "--tp 1")
-    rows: list[_Row] = [
-        ("kernel", "which kernel faults?", f"{record} --for kernel -- {command}", signatures.environment("coredump"), "the dump names the kernel: stop here", "timing changed: inconclusive, run it again"),
-        ("eager", "does it need CUDA graphs?", f"{record} --for kernel -- {command} {eager}", signatures.environment("coredump"), "no: graphs are innocent, go on eager", "padding, capture-time addresses or freed buffers of the graph are the suspects"),
-        ("launch", "at which launch does it surface?", f"{record} --for launch -- {command} {eager}", signatures.environment("launch"), "the stack is true in this run", "blocking changed the timing: inconclusive, no proof of a race"),
-        ("call", "between which calls?", f"{record} --for call --level 5 --include 'NAMES' -- {command} {eager}", signatures.environment("call", level="5", flashinfer_level="5"), "the first unreadable input or output bounds it", "the fault lies outside the logged functions"),
-        ("memory", "does the caching allocator hide an access?", f"{record} --for memory -- compute-sanitizer --tool memcheck --target-processes all {command} {eager}", signatures.environment("memory"), "the first record names kernel, thread and address", "zero errors with caching off: look at races (racecheck) and uninitialised memory (initcheck)"),
-        ("one_rank", "does it need several ranks?", f"{record} --for kernel -- {command} {one}", signatures.environment("coredump"), "no: debug it on one rank", "peer memory, collectives or the sharded shapes are the suspects"),
-    ]  # fmt: skip
-    made = {"eager"} if context.graphs is False else set[str]()
-    if context.launch_blocking:
-        made.add("launch")
-    if context.caching_allocator is False:
-        made.add("memory")
-    if context.world == 1:
-        made.add("one_rank")
+    rows = _filled("crash", words)
     if known["certainty"] == "bounded" and known.get("api"):
-        rows[3] = (
-            "call",
-            "with which inputs?",
-            f"{record} --for call --level 10 --include {shlex.quote('*' + str(known['api']).rsplit('.', 1)[-1] + '*')} -- {command} {eager}",
-            signatures.environment("call", level="10", flashinfer_level="10"),
-            "replay the saved call alone: infer-forge crash replay DUMP MODULE:FUNCTION",
-            "the inputs were sound: state outside the call matters",
-        )
-        rows.insert(0, rows.pop(3))
+        words["name"] = shlex.quote(f"*{str(known['api']).rsplit('.', 1)[-1]}*")
+        rows = [*_filled("bounded", words), *(r for r in rows if r[0] != "call")]
+    made = {"eager"} if context.graphs is False else set[str]()
+    made |= {"launch"} if context.launch_blocking else set()
+    made |= {"memory"} if context.caching_allocator is False else set()
+    made |= {"one_rank"} if context.world == 1 else set()
     return [r for r in rows if r[0] not in made]
+
+
+def _filled(plan: str, words: dict[str, str]) -> list[_Row]:
+    """The runs of a plan of the data file, from the cheapest that tells most to the most intrusive."""
+    rows: list[_Row] = []
+    for run in signatures.data()["plans"][plan]:
+        level = str(run.get("level", 1))
+        env = signatures.environment(run["env"], level=level, flashinfer_level=level) if run.get("env") else {}
+        command = re.sub(r"\{(\w+)\}", lambda m: words.get(m.group(1), m.group(0)), run["command"])
+        rows.append((run["id"], run["question"], command, env, run["if_it_crashes"], run["if_it_does_not"]))
+    return rows

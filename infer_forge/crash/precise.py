@@ -161,7 +161,8 @@ def bound_by_calls(verdict: Verdict, log: CallLog, *, died: bool) -> bool:
             0,
             Suspect(
                 "work outside the logged functions",
-                f"{last.api} completed, so the fault is in a graph replay, a compiled region, a raw operator, NCCL or another process",
+                f"{last.api} completed, so the fault is in a graph replay, "
+                f"a compiled region, a raw operator, NCCL or another process",
                 "high",
                 [last.ref],
             ),

@@ -12,6 +12,7 @@ from infer_forge.crash.model import Line, Origin
 # ECMA-48 control sequences, operating system commands, and other control characters but the tab.
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_NUMBER = re.compile(r"\d{19,}")
 _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
@@ -20,23 +21,56 @@ _OF_PROCESS = frozenset(("sglang", "vllm_process", "torchrun", "glog", "glog_old
 """Prefixes that the process itself wrote; the others come from what carried its output."""
 
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("k8s", re.compile(r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) (?:stdout|stderr) [FP] ")),
-    ("sglang", re.compile(r"\[(?P<iso>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: (?:DP|TP|PP|EP|CP)\d+)*)\] ?")),
-    ("vllm_process", re.compile(r"\((?P<name>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))?,? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?")),
-    ("vllm_level", re.compile(r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<md>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)(?: \[[^\]\s]{1,80}\])? ?")),
+    (
+        "k8s",
+        re.compile(r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) (?:stdout|stderr) [FP] "),
+    ),
+    (
+        "sglang",
+        re.compile(r"\[(?P<iso>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?)(?P<ranks>(?: (?:DP|TP|PP|EP|CP)\d+)*)\] ?"),
+    ),
+    (
+        "vllm_process",
+        re.compile(
+            r"\((?P<name>[A-Za-z][\w.:-]*)(?: rank=(?P<rank>\d+))?,? pid=(?P<pid>\d+)(?:, ip=(?P<host>[\w.:-]+))?\) ?"
+        ),
+    ),
+    (
+        "vllm_level",
+        re.compile(
+            r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (?P<md>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)(?: \[[^\]\s]{1,80}\])? ?"
+        ),
+    ),
     ("torchrun", re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]: ?")),
     ("glog", re.compile(r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+)(?: +(?P<tid>\d+))? (?P<at>[\w./-]+:\d+)\] ")),
     ("glog_old", re.compile(r"\[[EWIF] [\w./-]+\.(?:cpp|h|cc):\d+\] ?")),
     ("nccl", re.compile(r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[(?P<gpu>\d+)\] (?=NCCL )")),
-    ("syslog", re.compile(r"(?P<sys>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>[\w.-]+) (?P<tag>[\w./-]+)(?:\[(?P<pid>\d+)\])?: ")),
-    ("iso_syslog", re.compile(r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z][\w.-]*) (?P<tag>[\w./-]+)(?:\[(?P<pid>\d+)\])?: ")),
-    ("iso", re.compile(r"\[?(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?(?: - [\w.]+ - (?:INFO|WARNING|ERROR|CRITICAL|DEBUG) -)?[ :]+")),
+    (
+        "syslog",
+        re.compile(
+            r"(?P<sys>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) (?P<host>[\w.-]+) (?P<tag>[\w./-]+)(?:\[(?P<pid>\d+)\])?: "
+        ),
+    ),
+    (
+        "iso_syslog",
+        re.compile(
+            r"(?P<iso>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d"
+            r")) (?P<host>[A-Za-z][\w.-]*) (?P<tag>[\w./-]+)(?:\[(?P<pid>\d+)\])?: "
+        ),
+    ),
+    (
+        "iso",
+        re.compile(
+            r"\[?(?P<iso>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?"
+            r"\d\d)?)\]?(?: - [\w.]+ - (?:INFO|WARNING|ERROR|CRITICAL|DEBUG) -)?[ :]+"
+        ),
+    ),
     ("dmesg_t", re.compile(r"\[(?P<long>[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")),
     ("dmesg", re.compile(r"\[ *(?P<uptime>\d{1,9}\.\d{6})\] ")),
     ("coredump", re.compile(r"\[(?P<clock>\d\d:\d\d:\d\d\.\d{3,9})\] (?=coredump:)")),
     ("docker", re.compile(r"(?P<name>[A-Za-z0-9][\w.-]{0,60}?) +\| ")),
     ("label", re.compile(r"(?P<rank>\d{1,4}): (?=\S)")),
-)  # fmt: skip
+)
 _BY_FIRST: dict[str, list[tuple[str, re.Pattern[str]]]] = {
     "[": [
         f for f in _FORMS if f[0] in ("sglang", "torchrun", "glog", "glog_old", "iso", "dmesg_t", "dmesg", "coredump")
@@ -56,21 +90,20 @@ _TORCHRUN_DIR = re.compile(r"attempt_\d+/(?P<rank>\d+)/std(?:out|err)\.log")
 
 
 def clean(text: str) -> str:
-    """A line without terminal escapes and control characters, so that it can be shown."""
+    """A line without terminal escapes, control characters and numbers beyond 18 digits, so that it can be shown."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
-    return _CONTROL.sub("", text)
+    text = _CONTROL.sub("", text)
+    return _NUMBER.sub(lambda m: m.group()[:18], text)
 
 
 def origin_of_path(path: str, shown: str) -> Origin:
     """What a file's name tells: rank and pid."""
     origin = Origin(shown)
     for pattern in (_TORCHRUN_DIR, _PATH_RANK):
-        found = None
-        for found in pattern.finditer(path):  # the last one is nearest to the file
-            pass
+        found = list(pattern.finditer(path))
         if found:
-            origin.rank = int(found["rank"])
+            origin.rank = int(found[-1]["rank"])  # the last one is nearest to the file
             break
     if pid := _PATH_PID.search(path):
         origin.pid = int(pid["pid"] or pid["pid2"])
@@ -151,7 +184,7 @@ def parse(text: str, no: int, base: Origin, clock: Clock) -> Line:
                 rank, label = _ranks(groups["ranks"].split())
             if name == "vllm_process" and (named := _RANK_NAME.search(groups["name"])):
                 rank, label = _ranks(named["labels"].split("_"))
-            found_time, found_stamp = _time(name, groups, clock)
+            found_time, found_stamp = _time(groups, clock)
             if found_stamp is not None and (time is None or found_time is None):
                 time, stamp = (found_time, found_stamp) if time is None else (time, stamp)
             break
@@ -169,7 +202,7 @@ def _ranks(parts: list[str]) -> tuple[int | None, str | None]:
     return None, " ".join(parts)
 
 
-def _time(name: str, groups: dict[str, str | None], clock: Clock) -> tuple[float | None, str | None]:
+def _time(groups: dict[str, str | None], clock: Clock) -> tuple[float | None, str | None]:
     if text := groups.get("iso"):
         time = iso_time(text)
         if time is not None:

@@ -99,7 +99,8 @@ def check(
         and env.get("PYTORCH_NO_CUDA_MEMORY_CACHING") != "1"
     ):
         raise GateRefused(
-            "under the caching allocator an out-of-bounds access lands in a neighbour's block and zero errors prove nothing",
+            "under the caching allocator an out-of-bounds access "
+            "lands in a neighbour's block and zero errors prove nothing",
             next_step="add --for memory",
         )
     if "memory" in questions and "expandable_segments:True" in env.get("PYTORCH_CUDA_ALLOC_CONF", ""):

@@ -16,12 +16,12 @@ half is dropped), `_PATCH` (`module:function,..`). Values between levels behave 
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import functools
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import json
 import os
 import re
@@ -30,9 +30,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-F = TypeVar("F", bound=Callable[..., Any])
 _BAR = "=" * 80
 _MAX_ITEMS, _MAX_DEPTH, _MAX_REPR = 16, 4, 200
 _PREFIX = "INFER_FORGE_RECORD_"
@@ -207,9 +206,11 @@ def _statistics(value: Any, capturing: bool) -> str:
 
 
 def _describe(name: str, value: Any, level: int, capturing: bool, pad: str = "  ", depth: int = 0) -> list[str]:
+    kind = type(value).__name__
+    kept: Any = value
     if _is_tensor(value) or _is_array(value):
-        kind = "Tensor" if _is_tensor(value) else "Array"
-        return [f"{pad}{name}={kind}(", *_array_lines(value, level, pad + "    ", capturing), f"{pad})"]
+        form = "Tensor" if _is_tensor(value) else "Array"
+        return [f"{pad}{name}={form}(", *_array_lines(value, level, pad + "    ", capturing), f"{pad})"]
     if isinstance(value, (list, tuple, dict)) and value:
         items: list[tuple[str, Any]]
         if isinstance(value, dict):
@@ -217,23 +218,25 @@ def _describe(name: str, value: Any, level: int, capturing: bool, pad: str = "  
         else:
             items = [(str(i), v) for i, v in enumerate(cast("Sequence[Any]", value))]
         if depth >= _MAX_DEPTH:
-            return [f"{pad}{name}={type(value).__name__}(...)"]
-        lines = [f"{pad}{name}={type(value).__name__}("]
+            return [f"{pad}{name}={kind}(...)"]
+        lines = [f"{pad}{name}={kind}("]
         for key, item in items[:_MAX_ITEMS]:
             lines += _describe(key, item, level, capturing, pad + "    ", depth + 1)
         if len(items) > _MAX_ITEMS:
             lines.append(f"{pad}    ... ({len(items) - _MAX_ITEMS} more items)")
         return [*lines, f"{pad})"]
     try:
-        text = repr(value)
+        text = repr(kept)
     except Exception as fault:
-        text = f"<{type(value).__name__}: repr raised {type(fault).__name__}>"
+        text = f"<{kind}: repr raised {type(fault).__name__}>"
     return [f"{pad}{name}={' '.join(text[:_MAX_REPR].split())}"]
 
 
 # --- dumps ------------------------------------------------------------------------------------------------------------
 def _encode(value: Any, key: str, tensors: dict[str, Any], arrays: dict[str, Any], depth: int = 0) -> dict[str, Any]:
     """A value as a JSON tree; tensors and arrays go aside under their key."""
+    kind = type(value).__name__
+    kept: Any = value
     if _is_tensor(value):
         tensors[key] = value.detach().cpu()
         return {"t": "tensor", "key": key, "device": str(value.device), "requires_grad": bool(value.requires_grad)}
@@ -242,12 +245,12 @@ def _encode(value: Any, key: str, tensors: dict[str, Any], arrays: dict[str, Any
             return {"t": "opaque", "repr": "array of objects"}
         arrays[key] = value.copy()
         return {"t": "array", "key": key}
-    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float)):
+    if value is None or isinstance(value, (bool, int, str, float)):
         return {"t": "json", "value": value if not isinstance(value, float) or value - value == 0 else repr(value)}
     if isinstance(value, (list, tuple)) and depth < 16:
         items = cast("Sequence[Any]", value)
         return {
-            "t": type(value).__name__ if type(value) in (list, tuple) else "list",
+            "t": kind if kind in ("list", "tuple") else "list",
             "items": [_encode(v, f"{key}_{i}", tensors, arrays, depth + 1) for i, v in enumerate(items)],
         }
     if isinstance(value, dict) and depth < 16 and all(isinstance(k, str) for k in cast("dict[Any, Any]", value)):
@@ -257,12 +260,12 @@ def _encode(value: Any, key: str, tensors: dict[str, Any], arrays: dict[str, Any
             "items": {k: _encode(v, f"{key}_{k}", tensors, arrays, depth + 1) for k, v in fields.items()},
         }
     torch = _torch()
-    if torch is not None and isinstance(value, torch.dtype):
-        return {"t": "dtype", "value": str(value)}
+    if torch is not None and isinstance(kept, torch.dtype):
+        return {"t": "dtype", "value": str(kept)}
     try:
-        text = repr(value)[:_MAX_REPR]
+        text = repr(kept)[:_MAX_REPR]
     except Exception:
-        text = type(value).__name__
+        text = kind
     return {"t": "opaque", "repr": text}
 
 
@@ -350,7 +353,7 @@ def wanted(name: str) -> bool:
     )
 
 
-def record(function: F | None = None, *, name: str | None = None) -> Any:
+def record(function: Callable[..., Any] | None = None, *, name: str | None = None) -> Any:
     """Decorator: record the calls of a function at the level of the environment. Level 0 gives it back untouched."""
     if function is None:
         return functools.partial(record, name=name)
@@ -394,7 +397,7 @@ def _call(function: Callable[..., Any], name: str, level: int, args: tuple[Any, 
         message = " ".join(str(fault).split())[:300]
         sink.write(f"[{_stamp()}] Crash recorder Exception: {name} ({type(fault).__name__}: {message})")
         if dump is not None:
-            with _quiet():
+            with contextlib.suppress(Exception):
                 dump.status("exception", exception={"type": type(fault).__name__, "message": message})
         raise
     if level >= 3:
@@ -409,14 +412,6 @@ def _call(function: Callable[..., Any], name: str, level: int, args: tuple[Any, 
             )
     sink.write(f"[{_stamp()}] Crash recorder Return: {name}")
     return result
-
-
-class _quiet:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, fault: Any, trace: Any) -> bool:
-        return isinstance(fault, Exception)
 
 
 def _try_lines(sink: Sink, head: str, values: dict[str, Any], level: int, capturing: bool) -> None:
@@ -504,10 +499,9 @@ def _patch_module(module: ModuleType, functions: Sequence[str]) -> None:
             sys.stderr.write(f"infer-forge recorder: {module.__name__} has no {path}; it is not recorded\n")
             continue
         name = f"{module.__name__}.{path}"
-        if isinstance(function, (staticmethod, classmethod)):
-            wrapped: Any = type(function)(record(function.__func__, name=name))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        else:
-            wrapped = record(function, name=name)
+        kind: Any = type(cast("object", function))
+        form: Any = kind if kind in (staticmethod, classmethod) else None
+        wrapped: Any = form(record(function.__func__, name=name)) if form is not None else record(function, name=name)
         setattr(owner, last, wrapped)
 
 
@@ -533,7 +527,11 @@ class _Operator:
 
     def __init__(self, operator: Any, name: str) -> None:
         self.__dict__["_operator"] = operator
-        self.__dict__["_recorded"] = record(lambda *a, **k: operator(*a, **k), name=name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return operator(*args, **kwargs)
+
+        self.__dict__["_recorded"] = record(call, name=name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._recorded(*args, **kwargs)

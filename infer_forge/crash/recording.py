@@ -74,9 +74,17 @@ class Capped:
 
 
 def run_recorded(
-    command: Sequence[str], *, ask: Sequence[str] = (), level: int | None = None, include: str | None = None, exclude: str | None = None,
-    patches: Sequence[str] = (), out: Path | None = None, timeout_s: float | None = None, max_bytes: int = 16 << 30,
-) -> Report:  # fmt: skip
+    command: Sequence[str],
+    *,
+    ask: Sequence[str] = (),
+    level: int | None = None,
+    include: str | None = None,
+    exclude: str | None = None,
+    patches: Sequence[str] = (),
+    out: Path | None = None,
+    timeout_s: float | None = None,
+    max_bytes: int = 16 << 30,
+) -> Report:
     """Run a command with the variables that the question needs, record all around it, and triage what came out.
 
     Args:
@@ -159,11 +167,24 @@ def _before(
     except ForgeError as fault:
         digest = {"unknown": fault.what}
     record: dict[str, Any] = {
-        "kind": "crash-record", "state": "running", "command": [redact.redact(w) for w in command], "cwd": os.getcwd(), "host": platform.node(),
-        "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"), "questions": asked, "level": level,
-        "env": redact.redact_environment(env), "environment": digest, "commit": _commit(), "gpus_before": _gpus(),
-        "exit": None, "signal": None, "ended_by": None, "seconds": None, "pruned": 0,
-    }  # fmt: skip
+        "kind": "crash-record",
+        "state": "running",
+        "command": [redact.redact(w) for w in command],
+        "cwd": os.getcwd(),
+        "host": platform.node(),
+        "started": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        "questions": asked,
+        "level": level,
+        "env": redact.redact_environment(env),
+        "environment": digest,
+        "commit": _commit(),
+        "gpus_before": _gpus(),
+        "exit": None,
+        "signal": None,
+        "ended_by": None,
+        "seconds": None,
+        "pruned": 0,
+    }
     jsonio.write_atomic(folder / "record.json", jsonio.dumps(record, indent=True))
     return record
 
@@ -262,11 +283,11 @@ class _Run:
         pause = 0.05
         try:
             while True:
-                try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     child.wait(timeout=pause)
+                if child.returncode is not None:
                     return None
-                except subprocess.TimeoutExpired:
-                    pause = min(1.0, pause * 2)
+                pause = min(1.0, pause * 2)
                 if self.timeout_s is not None and time.monotonic() - begin > self.timeout_s:
                     return self._end(child, "timeout")
                 if not self._keep_below():

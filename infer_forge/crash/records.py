@@ -140,7 +140,8 @@ class Traceback:
 _PROCESS = re.compile(r"^\s*Process (?P<pid>\d+): (?P<name>.*)$")
 _PYSPY = re.compile(r"Pyspy dump for PID (?P<pid>\d+)")
 _THREAD = re.compile(
-    r'^\s*(?:Current t|T)hread (?P<tid>0x[0-9a-fA-F]+|\d+)(?: \((?P<state>active|idle|active\+gil)\))?(?::? ?"?(?P<name>[^"(]*)"?)?'
+    r"^\s*(?:Current t|T)hread (?P<tid>0x[0-9a-fA-F]+|\d+)(?: \((?P<"
+    r'state>active|idle|active\+gil)\))?(?::? ?"?(?P<name>[^"(]*)"?)?'
 )
 _SPY_FRAME = re.compile(r"^\s+(?P<fn>\S.*?) \((?P<file>[^()]+):(?P<line>\d+)\)$")
 _FAULT_FRAME = re.compile(r'^\s*File "(?P<file>[^"]{1,400})", line (?P<line>\d+) in (?P<fn>.{1,200})$')
@@ -209,10 +210,12 @@ _WRITING = re.compile(r"Writing ELF file to (?P<file>\S+)|Opening GPU coredump: 
 _EXC_LINE = re.compile(r"^\s*CUDA Exception: (?P<name>.+?)\s*$")
 _AT_PC = re.compile(r"exception was triggered at PC (?P<pc>0x[0-9a-fA-F]+)\s*(?P<name>\S.*)?$")
 _FOCUS = re.compile(
-    r"focus set to CUDA kernel (?P<n>\d+), grid (?P<grid>\d+)(?:, cluster \([^)]*\))?, block (?P<block>\([^)]*\)), thread (?P<thread>\([^)]*\)), device (?P<device>\d+), sm (?P<sm>\d+), warp (?P<warp>\d+)"
+    r"focus set to CUDA kernel (?P<n>\d+), grid (?P<grid>\d+)(?:, cluster \([^)]*\))?, block (?P<block>"
+    r"\([^)]*\)), thread (?P<thread>\([^)]*\)), device (?P<device>\d+), sm (?P<sm>\d+), warp (?P<warp>\d+)"
 )
 _GDB_FRAME = re.compile(
-    r"^#0\s+(?:0x[0-9a-fA-F]+ in )?(?P<name>.+?)\s*<<<(?P<launch>[^>]*)>>>\s*\(.*?\)(?: at (?P<file>[^\s:]+):(?P<line>\d+))?"
+    r"^#0\s+(?:0x[0-9a-fA-F]+ in )?(?P<name>.+?)\s*<<<(?P<launch>"
+    r"[^>]*)>>>\s*\(.*?\)(?: at (?P<file>[^\s:]+):(?P<line>\d+))?"
 )
 _FILE_OWNER = re.compile(r"coredump_(?P<host>[\w.-]+?)\.(?P<pid>\d+)\.(?P<time>\d+)")
 

@@ -53,6 +53,9 @@ def _event(event: Event | None) -> dict[str, Any] | None:
 
 
 def _safe(value: Any) -> Any:
+    """Redacted, and without integers that JSON's readers cannot hold."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)[:40]
     if isinstance(value, str):
         return redact.redact(value)
     if isinstance(value, dict):
@@ -77,16 +80,30 @@ def build(
     verdict.next = step
     header = Header(
         inputs=[_input(s) for s in sources[:200] if s.kind != "skipped"],
-        capture={"launch_blocking": context.launch_blocking, "cuda_graphs": context.graphs, "caching_allocator": context.caching_allocator, "engine": context.engine, "ranks": sorted({str(o.rank if o.rank is not None else o.label) for o in evidence.streams.values() if o.rank is not None or o.label})},
+        capture={
+            "launch_blocking": context.launch_blocking,
+            "cuda_graphs": context.graphs,
+            "caching_allocator": context.caching_allocator,
+            "engine": context.engine,
+            "ranks": _seen_ranks(evidence),
+        },
         coverage={
-            "files": len(sources), "files_skipped": sum(s.kind == "skipped" for s in sources), "lines": evidence.lines, "bytes": evidence.bytes_read,
-            "events": len(events), "api_calls": sum(log.count for log in evidence.calls.logs.values()), "stacks": len(evidence.stacks),
-            "dumped_calls": dumped, "flight_recorder_dumps": flights, "lost": _safe(evidence.lost[:20]), "only_counted": dict(evidence.flooded),
+            "files": len(sources),
+            "files_skipped": sum(s.kind == "skipped" for s in sources),
+            "lines": evidence.lines,
+            "bytes": evidence.bytes_read,
+            "events": len(events),
+            "api_calls": sum(log.count for log in evidence.calls.logs.values()),
+            "stacks": len(evidence.stacks),
+            "dumped_calls": dumped,
+            "flight_recorder_dumps": flights,
+            "lost": _safe(evidence.lost[:20]),
+            "only_counted": dict(evidence.flooded),
         },
         thresholds=signatures.data()["limits"],
-    )  # fmt: skip
+    )
     report = Report("crash", header)
-    report.add(_ranks(evidence, events, verdict))
+    report.add(_ranks(events, verdict))
     report.add(_timeline(events, verdict))
     report.extra = _keys(verdict, step)
     report.summary = _summary(verdict, step)
@@ -103,6 +120,12 @@ def build(
             )
         )
     return report
+
+
+def _seen_ranks(evidence: Evidence) -> list[str]:
+    """Ranks that wrote at least one line that was looked at."""
+    named = [o for o in evidence.streams.values() if o.rank is not None or o.label]
+    return sorted({str(o.rank if o.rank is not None else o.label) for o in named})
 
 
 def _input(source: Source) -> InputFile:
@@ -158,7 +181,8 @@ def _summary(v: Verdict, step: Step) -> list[str]:
         lines.append(f"first event {v.first_event.ref}: {v.first_event.text[:160]}")
     if v.surfaced_at and v.certainty == "surfaced_only":
         lines.append(
-            f"surfaced (no culprit) in {v.surfaced_at.get('function', '?')} {v.surfaced_at.get('file', '')}:{v.surfaced_at.get('line', '')}"
+            f"surfaced (no culprit) in {v.surfaced_at.get('function', '?')} "
+            f"{v.surfaced_at.get('file', '')}:{v.surfaced_at.get('line', '')}"
         )
     lines += [f"suspect ({s.strength}): {s.what}: {s.why} [{', '.join(s.refs[:2])}]" for s in v.suspects]
     lines.append(f"{v.cascade_count} consequences left out")
@@ -213,7 +237,7 @@ def _timeline(events: list[Event], verdict: Verdict) -> Table:
     return Table("timeline", columns, rows, "Timeline")
 
 
-def _ranks(evidence: Evidence, events: list[Event], verdict: Verdict) -> Table:
+def _ranks(events: list[Event], verdict: Verdict) -> Table:
     """What each process shows first."""
     first: dict[Any, Event] = {}
     counts: dict[Any, int] = {}

@@ -13,39 +13,98 @@ from infer_forge.crash import names
 from infer_forge.crash.model import MAX_TEXT, Event, Line
 
 ANCHORS = (
-    "COMPUTE-SANITIZER", "CUDA-MEMCHECK", "nvalid __", "Uninitialized __", "Host API memory access error", "Race reported between",
-    "hazard detected at", "Barrier error detected", "Deadlock detected in", "Program hit ", "Tensor Memory column", "Leaked ",
-    "ERROR SUMMARY:", "RACECHECK SUMMARY:", "LEAK SUMMARY:", "before first instrumented API call", "Internal Sanitizer Error",
+    "COMPUTE-SANITIZER",
+    "CUDA-MEMCHECK",
+    "nvalid __",
+    "Uninitialized __",
+    "Host API memory access error",
+    "Race reported between",
+    "hazard detected at",
+    "Barrier error detected",
+    "Deadlock detected in",
+    "Program hit ",
+    "Tensor Memory column",
+    "Leaked ",
+    "ERROR SUMMARY:",
+    "RACECHECK SUMMARY:",
+    "LEAK SUMMARY:",
+    "before first instrumented API call",
+    "Internal Sanitizer Error",
     "process didn't terminate successfully",
-)  # fmt: skip
+)
 
 _HEADS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
-    ("ima_precise_sanitizer", "memcheck", re.compile(r"(?P<potential>Potential i|I)nvalid __(?P<space>\w+?)__ (?P<access>read|write|atomic)(?: of size (?P<size>[\d,]+)(?: bytes)?)?")),
-    ("initcheck_kernel", "initcheck", re.compile(r"Uninitialized __(?P<space>\w+?)__ memory (?P<access>read|write)(?: of size (?P<size>[\d,]+) bytes)?")),
-    ("initcheck_host_api", "initcheck", re.compile(r"Host API memory access error at host access to (?P<address>0x[0-9a-fA-F]+) of size (?P<size>[\d,]+) bytes")),
-    ("racecheck_hazard", "racecheck", re.compile(r"Race reported between (?P<access>Read|Write|Atomic) access at (?P<where>.+)$")),
-    ("racecheck_hazard", "racecheck", re.compile(r"Potential (?P<hazard>RAW|WAR|WAW) hazard detected at __shared__ (?P<address>0x[0-9a-fA-F]+) in block (?P<block>\([^)]*\))")),
+    (
+        "ima_precise_sanitizer",
+        "memcheck",
+        re.compile(
+            r"(?P<potential>Potential i|I)nvalid __(?P<space>\w+?)__ (?P<acc"
+            r"ess>read|write|atomic)(?: of size (?P<size>[\d,]+)(?: bytes)?)?"
+        ),
+    ),
+    (
+        "initcheck_kernel",
+        "initcheck",
+        re.compile(
+            r"Uninitialized __(?P<space>\w+?)__ memory (?P<access>read|write)(?: of size (?P<size>[\d,]+) bytes)?"
+        ),
+    ),
+    (
+        "initcheck_host_api",
+        "initcheck",
+        re.compile(
+            r"Host API memory access error at host access to (?P<address>0x[0-9a-fA-F]+) of size (?P<size>[\d,]+) bytes"
+        ),
+    ),
+    (
+        "racecheck_hazard",
+        "racecheck",
+        re.compile(r"Race reported between (?P<access>Read|Write|Atomic) access at (?P<where>.+)$"),
+    ),
+    (
+        "racecheck_hazard",
+        "racecheck",
+        re.compile(
+            r"Potential (?P<hazard>RAW|WAR|WAW) hazard detected at __share"
+            r"d__ (?P<address>0x[0-9a-fA-F]+) in block (?P<block>\([^)]*\))"
+        ),
+    ),
     ("synccheck_barrier", "synccheck", re.compile(r"Barrier error detected\. ?(?P<reason>.*)$")),
     ("synccheck_barrier", "synccheck", re.compile(r"(?P<reason>Deadlock detected in .*)$")),
-    ("sanitizer_api_error", "memcheck", re.compile(r"Program hit (?P<error>\w+)(?: \(error (?P<number>\d+)\))? due to \"(?P<reason>[^\"]*)\" on CUDA API call to (?P<call>\w+)")),
-    ("tmem_leak", "memcheck", re.compile(r"Tensor Memory column (?P<column>\d+) being accessed by instruction (?P<instruction>\S+) is not allocated")),
+    (
+        "sanitizer_api_error",
+        "memcheck",
+        re.compile(
+            r"Program hit (?P<error>\w+)(?: \(error (?P<number>\d+)\))? du"
+            r"e to \"(?P<reason>[^\"]*)\" on CUDA API call to (?P<call>\w+)"
+        ),
+    ),
+    (
+        "tmem_leak",
+        "memcheck",
+        re.compile(
+            r"Tensor Memory column (?P<column>\d+) being accessed by instruction (?P<instruction>\S+) is not allocated"
+        ),
+    ),
     ("sanitizer_leak", "memcheck", re.compile(r"Leaked (?P<size>[\d,]+) bytes at (?P<address>0x[0-9a-fA-F]+)")),
     ("sanitizer_never_ran", "none", re.compile(r"terminated before first instrumented API call")),
     ("sanitizer_internal", "none", re.compile(r"Internal Sanitizer Error")),
     ("sanitizer_summary", "none", re.compile(r"(?<!LEAK )(?<!RACECHECK )(?:ERROR SUMMARY: (?P<errors>\d+) errors?)")),
     ("sanitizer_summary", "racecheck", re.compile(r"RACECHECK SUMMARY: (?P<errors>\d+) hazards? displayed")),
     ("sanitizer_start", "none", re.compile(r"COMPUTE-SANITIZER|CUDA-MEMCHECK")),
-)  # fmt: skip
+)
 _AT_FILE_KERNEL = re.compile(r"at (?P<offset>0x[0-9a-fA-F]+) in (?P<file>[^\s:]+\.\w+):(?P<line>\d+):(?P<kernel>.+)$")
 _AT_KERNEL = re.compile(r"at (?P<offset>0x[0-9a-fA-F]+) in (?P<kernel>.+)$")
 _AT_NEW = re.compile(r"at (?P<kernel>.+?)\+(?P<offset>0x[0-9a-fA-F]+)(?: in (?P<file>\S+):(?P<line>\d+))?\s*$")
 _WHERE = re.compile(
-    r"(?P<kernel>.+?)\+(?P<offset>0x[0-9a-fA-F]+)(?: in (?P<file>\S+):(?P<line>\d+))?(?: \[(?P<hazards>[\d,]+) hazards?\])?\s*$"
+    r"(?P<kernel>.+?)\+(?P<offset>0x[0-9a-fA-F]+)(?: in (?P<file>"
+    r"\S+):(?P<line>\d+))?(?: \[(?P<hazards>[\d,]+) hazards?\])?\s*$"
 )
 _THREAD = re.compile(r"by thread (?P<thread>\([^)]*\)) in block (?P<block>\([^)]*\))")
 _ADDRESS = re.compile(r"(?:Address|Access (?:to|at)) (?P<address>0x[0-9a-fA-F]+)(?: is (?P<state>.+?))?$")
 _NEAREST = re.compile(
-    r"and is (?P<distance>[\d,]+) bytes (?P<side>before|after|inside) the nearest allocation at (?P<base>0x[0-9a-fA-F]+) of size (?P<alloc>[\d,]+) bytes|(?P<inside>inside the nearest allocation)"
+    r"and is (?P<distance>[\d,]+) bytes (?P<side>before|after|inside) the nearest allocation at (?P<"
+    r"base>0x[0-9a-fA-F]+) of size (?P<alloc>[\d,]+) bytes|(?P<inside>inside the nearest allocation)"
 )
 _AND = re.compile(r"and (?P<access>Read|Write|Atomic) access at (?P<where>.+)$")
 _UNINIT = re.compile(r"Uninitialized access at (?P<address>0x[0-9a-fA-F]+) on access by (?P<by>.+)$")
@@ -63,7 +122,7 @@ def head_of(text: str) -> tuple[str, str, re.Match[str]] | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text.replace(",", "")) if text else None
+    return int(text.replace(",", "")[:18] or 0) if text else None
 
 
 class Record:

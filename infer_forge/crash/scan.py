@@ -214,11 +214,7 @@ class Scanner:
         if word.endswith(b" API Call: ") or word == b"Crash recorder Call: ":
             if self.evidence.calls.fast_call(raw, no, self.base.path, lambda: self._line(raw, no)):
                 return
-        elif (
-            word.startswith((b"min=", b"Positional"))
-            or word.startswith((b"umped to", b"Output:", b"Output value:"))
-            or _VALUE.match(word)
-        ):
+        elif word.startswith((b"Positional", b"umped to", b"Output:", b"Output value:")) or _VALUE.match(word):
             self._hits[word[:6]] += 1
             self.evidence.calls.detail(self._line(raw, no))
             return

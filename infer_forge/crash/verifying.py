@@ -113,10 +113,7 @@ def _judged(repro: str, rows: list[tuple[Any, ...]], runs: int, crashed: int, of
     bound = lower_bound(crashed, of)
     chance, careful = luck(rate, passed), luck(bound, passed)
     failed = next((r for r in rows if r[1] != "pass"), None)
-    if failed is not None:
-        verdict = "still_crashes"
-    else:
-        verdict = "verified" if chance <= LUCK else "not_enough_runs"
+    verdict = "still_crashes" if failed is not None else "verified" if chance <= LUCK else "not_enough_runs"
     needed = runs_needed(rate)
     report = Report("crash-verify", Header(thresholds={"luck": LUCK}))
     report.add(
@@ -135,16 +132,28 @@ def _judged(repro: str, rows: list[tuple[Any, ...]], runs: int, crashed: int, of
         )
     )
     report.extra = {
-        "verdict": verdict, "repro": repro, "passed": passed, "runs": runs, "rate_before": rate, "rate_lower_bound": bound,
-        "luck": chance, "luck_at_lower_bound": careful, "runs_needed": needed, "runs_needed_at_lower_bound": runs_needed(bound), "folder": str(folder),
-    }  # fmt: skip
+        "verdict": verdict,
+        "repro": repro,
+        "passed": passed,
+        "runs": runs,
+        "rate_before": rate,
+        "rate_lower_bound": bound,
+        "luck": chance,
+        "luck_at_lower_bound": careful,
+        "runs_needed": needed,
+        "runs_needed_at_lower_bound": runs_needed(bound),
+        "folder": str(folder),
+    }
     if failed is not None:
         report.summary = [f"still_crashes: run {failed[0]} ended as {failed[1]} (exit {failed[2]}), class {failed[4]}"]
         report.next_step = f"infer-forge crash triage {shlex.quote(str(failed[5]))}"
         return report
     report.summary = [
         f"{verdict}: {passed} passes; before, {crashed} of {of} crashed ({rate:.0%})",
-        f"were nothing mended, so many passes would come by luck with probability {chance:.2%} (at the rate's lower 95 % bound {bound:.1%}: {careful:.2%})",
+        (
+            f"were nothing mended, so many passes would come by luck with probability "
+            f"{chance:.2%} (at the rate's lower 95 % bound {bound:.1%}: {careful:.2%})"
+        ),
     ]
     report.next_step = (
         "the fix holds by this reproduction; keep it as a test"

@@ -62,7 +62,10 @@ def trace(where: list[tuple[str, int, str, str]], error: list[str]) -> list[str]
 
 
 ASYNC = [
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
+    (
+        "CUDA kernel errors might be asynchronously reported at some "
+        "other API call, so the stacktrace below might be incorrect."
+    ),
     "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
     "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
 ]
@@ -89,12 +92,20 @@ def watchdogs(
                 at_s + rank * 0.01,
                 rank,
                 [
-                    f"{head} [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600{rank:03d} milliseconds before timing out.",
-                    f"{head} [PG ID {pg} PG GUID {pg} Rank {rank}]  failure detected by watchdog at work sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}",
+                    (
+                        f"{head} [Rank {rank}] Watchdog caught collective "
+                        f"operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, "
+                        f"NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) "
+                        f"ran for 600{rank:03d} milliseconds before timing out."
+                    ),
+                    (
+                        f"{head} [PG ID {pg} PG GUID {pg} Rank {rank}]  failure detected by watchdog at work "
+                        f"sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}"
+                    ),
                 ],
                 raw=True,
             )
-        )  # fmt: skip
+        )
 
 
 def aftermath(incident: Incident, rng: random.Random, bad: int, at_s: float) -> None:
@@ -111,7 +122,10 @@ def aftermath(incident: Incident, rng: random.Random, bad: int, at_s: float) -> 
                     trace(
                         [("/srv/engine/dist.py", 9, "recv", "work.wait()")],
                         [
-                            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.9]:4711"
+                            (
+                                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:553] "
+                                "Connection closed by peer [10.0.0.9]:4711"
+                            )
                         ],
                     ),
                 )
@@ -122,7 +136,10 @@ def aftermath(incident: Incident, rng: random.Random, bad: int, at_s: float) -> 
                 at_s + 4,
                 bad,
                 [
-                    f"[rank{bad}]: Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered"
+                    (
+                        f"[rank{bad}]: Process group watchdog thread terminated with "
+                        f"exception: CUDA error: an illegal memory access was encountered"
+                    )
                 ],
                 raw=True,
             )
@@ -219,7 +236,10 @@ def sanitizer(incident: Incident, rng: random.Random) -> None:
         f"========= {where}",
         "=========     by thread (3,0,0) in block (44,0,0)",
         f"=========     {phrase}",
-        "=========     and is 1,241,911,296 bytes before the nearest allocation at 0x7f00e0000000 of size 5,033,164,800 bytes",
+        (
+            "=========     and is 1,241,911,296 bytes before the nearest "
+            "allocation at 0x7f00e0000000 of size 5,033,164,800 bytes"
+        ),
         "=========     Saved host backtrace up to driver entry point at kernel launch time",
         "=========     Host Frame: [0x2f26f0]",
         "=========                in /usr/lib/libcuda.so.1",
@@ -240,7 +260,10 @@ def coredump(incident: Incident, rng: random.Random) -> None:
     incident.truth = Truth(("ima_coredump",), bad, (kernel,))
     for rank in range(incident.world):
         name = f"/crash/cuda_coredump_node1.{pid_of(rank)}.{int(START.timestamp()) + 50 + (0 if rank == bad else 1)}"
-        focus = f"[Current focus set to CUDA kernel 0, grid 9, block (1,0,0), thread (0,0,0), device {rank}, sm 12, warp 1, lane 0]"
+        focus = (
+            f"[Current focus set to CUDA kernel 0, grid 9, block (1,0,0), "
+            f"thread (0,0,0), device {rank}, sm 12, warp 1, lane 0]"
+        )
         if rank == bad:
             text = [
                 f"Opening GPU coredump: {name}",
@@ -279,7 +302,10 @@ def oom(incident: Incident, rng: random.Random) -> None:
             trace(
                 where,
                 [
-                    f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU {bad} has a total capacity of 79.14 GiB of which 1.02 GiB is free."
+                    (
+                        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. "
+                        f"GPU {bad} has a total capacity of 79.14 GiB of which 1.02 GiB is free."
+                    )
                 ],
             ),
             key=True,
@@ -298,7 +324,12 @@ def missing_rank(incident: Incident, rng: random.Random) -> None:
             650.5,
             bad,
             [
-                f"[rank{bad}]:[E{now:%m%d %H:%M:%S}.{now.microsecond:06d} ProcessGroupNCCL.cpp:1700] [PG ID 2 PG GUID 2 Rank {bad}] Received a dump signal due to a collective timeout from another rank. Last enqueued NCCL work: 899, last completed NCCL work: 899."
+                (
+                    f"[rank{bad}]:[E{now:%m%d %H:%M:%S}.{now.microsecond:06d} "
+                    f"ProcessGroupNCCL.cpp:1700] [PG ID 2 PG GUID 2 Rank {bad}] Received "
+                    f"a dump signal due to a collective timeout from another rank. "
+                    f"Last enqueued NCCL work: 899, last completed NCCL work: 899."
+                )
             ],
             raw=True,
             key=True,
@@ -328,14 +359,23 @@ def flight_recorder(incident: Incident, rng: random.Random) -> None:
             if rank == bad and how == "missing" and seq == 40:
                 continue
             odd = rank == bad and seq == 40
-            entries.append({
-                "record_id": seq, "process_group": ("2", "tp"), "collective_seq_id": seq, "p2p_seq_id": 0, "is_p2p": False,
-                "profiling_name": "nccl:broadcast" if odd and how == "type" else "nccl:all_reduce",
-                "input_sizes": [[512 if odd and how == "size" else 4096]], "output_sizes": [[512 if odd and how == "size" else 4096]],
-                "input_dtypes": ["Float" if odd and how == "dtype" else "BFloat16"], "output_dtypes": ["BFloat16"],
-                "state": "completed" if seq < 40 else "started", "time_created_ns": int((START.timestamp() + seq) * 1e9),
-                "frames": [{"name": "forward", "filename": "/srv/engine/layers.py", "line": 12}],
-            })  # fmt: skip
+            entries.append(
+                {
+                    "record_id": seq,
+                    "process_group": ("2", "tp"),
+                    "collective_seq_id": seq,
+                    "p2p_seq_id": 0,
+                    "is_p2p": False,
+                    "profiling_name": "nccl:broadcast" if odd and how == "type" else "nccl:all_reduce",
+                    "input_sizes": [[512 if odd and how == "size" else 4096]],
+                    "output_sizes": [[512 if odd and how == "size" else 4096]],
+                    "input_dtypes": ["Float" if odd and how == "dtype" else "BFloat16"],
+                    "output_dtypes": ["BFloat16"],
+                    "state": "completed" if seq < 40 else "started",
+                    "time_created_ns": int((START.timestamp() + seq) * 1e9),
+                    "frames": [{"name": "forward", "filename": "/srv/engine/layers.py", "line": 12}],
+                }
+            )
         ranks = str(list(range(incident.world)))
         incident.files[f"fr/nccl_trace_rank_{rank}"] = pickle.dumps(
             {"version": "2.5", "pg_config": {"2": {"name": "2", "desc": "tp", "ranks": ranks}}, "entries": entries}
@@ -359,7 +399,7 @@ def py_spy(incident: Incident, rng: random.Random) -> None:
             "",
             f'Thread {pid_of(rank)} (active): "MainThread"',
         ]
-        incident.blocks.append(Block(350 + rank, rank, [f"Watchdog timeout (self.watchdog_timeout=300)"]))
+        incident.blocks.append(Block(350 + rank, rank, ["Watchdog timeout (self.watchdog_timeout=300)"]))
         incident.blocks.append(
             Block(
                 350.5 + rank,
@@ -389,7 +429,10 @@ def hardware(incident: Incident, rng: random.Random) -> None:
     now = START + timedelta(seconds=49)
     stamp = f"{now:%a %b} {now.day:2d} {now:%H:%M:%S %Y}"
     incident.files["dmesg.txt"] = (
-        f"[{stamp}] usb 1-1: new device\n[{stamp}] NVRM: Xid (PCI:0000:{0x10 + bad:02x}:00): {number}, pid={pid_of(bad)}, name=python3, {text}\n[{stamp}] NVRM: Xid (PCI:0000:{0x10 + bad:02x}:00): 45, pid={pid_of(bad)}, name=python3, Ch 00000008\n"
+        f"[{stamp}] usb 1-1: new device\n[{stamp}] NVRM: Xid "
+        f"(PCI:0000:{0x10 + bad:02x}:00): {number}, pid={pid_of(bad)}, "
+        f"name=python3, {text}\n[{stamp}] NVRM: Xid (PCI:0000:{0x10 + bad:02x}:00): "
+        f"45, pid={pid_of(bad)}, name=python3, Ch 00000008\n"
     )
     incident.blocks.append(
         Block(50, bad, trace(SYNC_FRAMES, ["RuntimeError: CUDA error: unspecified launch failure", *ASYNC]))
@@ -403,7 +446,10 @@ def xid_and_ima(incident: Incident, rng: random.Random) -> None:
     now = START + timedelta(seconds=49)
     stamp = f"{now:%b} {now.day:2d} {now:%H:%M:%S}"
     incident.files["kern.log"] = (
-        f"{stamp} node1 kernel: [  100.123456] NVRM: Xid (PCI:0000:{0x10 + bad:02x}:00): 31, pid={pid_of(bad)}, name=python3, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_0 faulted @ 0x7f29_5b8c9000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ\n"
+        f"{stamp} node1 kernel: [  100.123456] NVRM: Xid (PCI:0000:{0x10 + bad:02x}:00): "
+        f"31, pid={pid_of(bad)}, name=python3, Ch 00000010, intr "
+        f"00000000. MMU Fault: ENGINE GRAPHICS GPC1 GPCCLIENT_T1_0 faulted @ "
+        f"0x7f29_5b8c9000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ\n"
     )
 
 
@@ -516,10 +562,24 @@ def no_kv(incident: Incident, rng: random.Random) -> None:
 
 
 KINDS: dict[str, Callable[[Incident, random.Random], None]] = {
-    "ima": ima, "ima_replay": ima_replay, "misaligned": misaligned, "device_assert": device_assert, "sanitizer": sanitizer, "coredump": coredump, "oom": oom,
-    "missing_rank": missing_rank, "desync": desync, "flight_recorder": flight_recorder, "py_spy": py_spy, "hardware": hardware, "xid_and_ima": xid_and_ima,
-    "poisoned": poisoned, "python_error": python_error, "host_oom": host_oom, "no_kv": no_kv,
-}  # fmt: skip
+    "ima": ima,
+    "ima_replay": ima_replay,
+    "misaligned": misaligned,
+    "device_assert": device_assert,
+    "sanitizer": sanitizer,
+    "coredump": coredump,
+    "oom": oom,
+    "missing_rank": missing_rank,
+    "desync": desync,
+    "flight_recorder": flight_recorder,
+    "py_spy": py_spy,
+    "hardware": hardware,
+    "xid_and_ima": xid_and_ima,
+    "poisoned": poisoned,
+    "python_error": python_error,
+    "host_oom": host_oom,
+    "no_kv": no_kv,
+}
 STYLES = ("sglang", "vllm", "torchrun")
 NOISE = (
     "Decode batch. #running-req: 12, #token: 4711, token usage: 0.42, gen throughput (token/s): 1234.56",
@@ -539,7 +599,10 @@ def prefixed(style: str, block: Block, line: str, first: bool, rng: random.Rando
         return f"[{now:%Y-%m-%d %H:%M:%S} TP{block.rank}] {line}" if first else line
     if style == "vllm":
         level = "ERROR" if block.key else "INFO"
-        return f"(Worker_TP{block.rank} pid={pid_of(block.rank)}) {level} {now:%m-%d %H:%M:%S} [multiproc_executor.py:{rng.randrange(100, 999)}] {line}"
+        return (
+            f"(Worker_TP{block.rank} pid={pid_of(block.rank)}) {level} "
+            f"{now:%m-%d %H:%M:%S} [multiproc_executor.py:{rng.randrange(100, 999)}] {line}"
+        )
     return f"[rank{block.rank}]: {line}"
 
 

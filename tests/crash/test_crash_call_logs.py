@@ -49,7 +49,10 @@ def test_a_call_that_came_back_at_level_3_may_still_be_at_fault_and_is_not_named
 
 
 def test_an_exception_line_at_level_1_is_where_it_surfaced(tmp_path: Path) -> None:
-    raised = "[2026-03-01 10:00:02] SGLang Kernel API Exception: ops.a (AcceleratorError: CUDA error: an illegal memory access was encountered)\n"
+    raised = (
+        "[2026-03-01 10:00:02] SGLang Kernel API Exception: ops.a "
+        "(AcceleratorError: CUDA error: an illegal memory access was encountered)\n"
+    )
     found = verdict(tmp_path, call("ops.a", level=1) + raised + ERROR)
     assert found["certainty"] == "surfaced_only"
     assert found["api"] is None
@@ -85,7 +88,10 @@ def test_an_unsupported_dtype_is_no_fault(tmp_path: Path, kind: str) -> None:
 
 
 def test_inputs_read_then_a_cuda_exception_at_level_5_is_the_call(tmp_path: Path) -> None:
-    raised = "[2026-03-01 10:00:02] SGLang Kernel API Exception: ops.a (AcceleratorError: CUDA error: an illegal memory access was encountered)\n"
+    raised = (
+        "[2026-03-01 10:00:02] SGLang Kernel API Exception: ops.a "
+        "(AcceleratorError: CUDA error: an illegal memory access was encountered)\n"
+    )
     assert verdict(tmp_path, call("ops.a", inputs=STATS) + raised + ERROR)["api"] == "ops.a"
 
 
@@ -144,7 +150,8 @@ def test_a_complete_last_folder_means_outside_of_the_logged_functions(tmp_path: 
 
 def test_flashinfer_leaves_no_line_when_a_call_raises(tmp_path: Path) -> None:
     text = (
-        f"{'=' * 80}\n[2026-03-01 10:00:01] FlashInfer API Call: BatchDecodeWrapper.run\n{'-' * 80}\nPositional input arguments:\n  arg[0]:\n"
+        f"{'=' * 80}\n[2026-03-01 10:00:01] FlashInfer API Call: "
+        f"BatchDecodeWrapper.run\n{'-' * 80}\nPositional input arguments:\n  arg[0]:\n"
         f"    Tensor(\n      shape=(1, 8)\n      stride=(8, 1)\n      {STATS}\n    )\n"
     )
     found = verdict(tmp_path, text + ERROR)
@@ -153,7 +160,10 @@ def test_flashinfer_leaves_no_line_when_a_call_raises(tmp_path: Path) -> None:
 
 
 def test_a_flashinfer_dump_error_of_outputs_names_the_call_though_the_run_goes_on(tmp_path: Path) -> None:
-    text = "[2026-03-01 10:00:01] FlashInfer API Call: rmsnorm\n[DUMP ERROR (outputs) in rmsnorm]: CUDA error: an illegal memory access was encountered\n[2026-03-01 10:00:02] FlashInfer API Call: rope\n"
+    text = (
+        "[2026-03-01 10:00:01] FlashInfer API Call: rmsnorm\n[DUMP ERROR (outputs) in rmsnorm]: CUDA "
+        "error: an illegal memory access was encountered\n[2026-03-01 10:00:02] FlashInfer API Call: rope\n"
+    )
     found = verdict(tmp_path, text + ERROR)
     assert found["api"] == "rmsnorm"
     assert found["certainty"] == "bounded"
@@ -189,8 +199,8 @@ def test_a_flashinfer_session_file_alone_is_enough(tmp_path: Path) -> None:
 
 def test_graph_replay_is_a_class_of_its_own_and_blocking_narrows_it_to_the_graph_only(tmp_path: Path) -> None:
     text = (
-        'Traceback (most recent call last):\n  File "/x/r.py", line 5, in forward\n    self.graph.replay()\n  File "/x/torch/cuda/graphs.py", line 9, in replay\n    super().replay()\n'
-        + ERROR
+        'Traceback (most recent call last):\n  File "/x/r.py", line 5, in forward\n    '
+        'self.graph.replay()\n  File "/x/torch/cuda/graphs.py", line 9, in replay\n    super().replay()\n' + ERROR
     )
     found = verdict(tmp_path, text)
     assert found["class"] == "ima_graph_replay"

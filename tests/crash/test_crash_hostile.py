@@ -74,8 +74,8 @@ def test_a_line_of_a_hundred_megabytes_costs_seconds_and_hides_nothing(tmp_path:
 def test_terminal_escapes_and_markup_never_reach_the_reader(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(
-        b"\x1b]0;owned\x07\x1b[2J[2026-03-01 10:00:00 TP1] RuntimeError: CUDA error: an illegal memory access <script>alert(1)</script>\xe2\x80\xae was encountered\n"
-        + IMA.encode()
+        b"\x1b]0;owned\x07\x1b[2J[2026-03-01 10:00:00 TP1] RuntimeError: CUDA error: an "
+        b"illegal memory access <script>alert(1)</script>\xe2\x80\xae was encountered\n" + IMA.encode()
     )
     report = triage([log])
     for form in ("text", "md", "json"):
@@ -120,7 +120,8 @@ def test_secrets_of_a_log_are_redacted(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     token = "hf_" + "Ab1Cd2Ef3" * 4
     log.write_text(
-        f"[2026-03-01 10:00:00 TP1] HF_TOKEN={token}\n[2026-03-01 10:00:00 TP1] RuntimeError: CUDA error: misaligned address {token}\n"
+        f"[2026-03-01 10:00:00 TP1] HF_TOKEN={token}\n[2026-03-01 10:00:00 "
+        f"TP1] RuntimeError: CUDA error: misaligned address {token}\n"
     )
     report = triage([log])
     assert token not in report.render("json") + report.render("text")

@@ -21,7 +21,10 @@ def judged(seed: int, folder: Path, kind: str | None = None, noise: int | None =
     sure = found["certainty"] in ("proven", "bounded")
     other_rank = found["rank"] is not None and truth.rank is not None and found["rank"] != truth.rank
     wrong = sure and (any(n not in truth.culprits for n in named) or other_rank)
-    said = f"seed {seed} {incident.kind}/{incident.style}: {found['class']} rank {found['rank']} {found['certainty']} {named}, true {truth}"
+    said = (
+        f"seed {seed} {incident.kind}/{incident.style}: {found['class']} "
+        f"rank {found['rank']} {found['certainty']} {named}, true {truth}"
+    )
     return right, wrong, said
 
 

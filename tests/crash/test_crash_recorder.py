@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy
 import pytest
@@ -73,13 +75,25 @@ def test_a_saved_call_replays_and_compares(evidence: Path, monkeypatch: pytest.M
     recorder.record(scale)(numpy.arange(6.0), factor=3.0)
     folder = next((evidence / "dumps").iterdir())
     assert replay(folder, scale).extra["verdict"] == "same"
-    wrong = replay(folder, lambda x, factor: x * factor + (x == 4))
+    wrong = replay(folder, off_by_one)
     assert wrong.extra["verdict"] == "differs"
     row = wrong.tables["outputs"].dicts()[0]
     assert row["differing"] == 1
     assert row["first_index"] == "(4,)"
-    assert replay(folder, lambda x, factor: x[:2]).tables["outputs"].dicts()[0]["state"] == "other_form"
+    assert replay(folder, cut).tables["outputs"].dicts()[0]["state"] == "other_form"
     assert replay(folder, fails_with_factor).extra["verdict"] == "raised"
+
+
+def off_by_one(x: numpy.ndarray, factor: float) -> numpy.ndarray:
+    return x * factor + (x == 4)
+
+
+def cut(x: numpy.ndarray, factor: float) -> numpy.ndarray:
+    return (x * factor)[:2]
+
+
+def five(value: object) -> int:
+    return 5
 
 
 def fails_with_factor(x: numpy.ndarray, factor: float) -> None:
@@ -128,7 +142,7 @@ def test_a_value_that_cannot_be_shown_does_not_break_the_program(
             raise OSError("no")
 
     monkeypatch.setenv("INFER_FORGE_RECORD_LEVEL", "10")
-    assert recorder.record(lambda x: 5, name="rude")(Rude()) == 5
+    assert recorder.record(five, name="rude")(Rude()) == 5
     folder = next((evidence / "dumps").iterdir())
     with pytest.raises(InputUnusable, match="could not be saved"):
         replay(folder, scale)
@@ -166,7 +180,10 @@ class Model:
 def test_a_process_killed_in_a_call_leaves_that_call(tmp_path: Path, project_root: Path) -> None:
     (tmp_path / "work.py").write_text(WORK)
     (tmp_path / "program.py").write_text(PROGRAM)
-    hook = f"import sys; sys.path.insert(0, {str(project_root)!r}); from infer_forge.crash import recorder; recorder.install_from_environment(); exec(open('program.py').read())"
+    hook = (
+        f"import sys; sys.path.insert(0, {str(project_root)!r}); from infer_forge.crash "
+        f"import recorder; recorder.install_from_environment(); exec(open('program.py').read())"
+    )
     env = {
         **os.environ,
         "INFER_FORGE_RECORD_LEVEL": "10",
@@ -229,12 +246,14 @@ def test_replay_never_unpickles(tmp_path: Path) -> None:
 
 @needs_torch
 def test_tensors_are_described_saved_and_replayed(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
+    torch: Any = importlib.import_module("torch")
     monkeypatch.setenv("INFER_FORGE_RECORD_LEVEL", "10")
 
-    def both(x: torch.Tensor, more: dict[str, torch.Tensor]) -> tuple[torch.Tensor, int]:
+    def both(x: Any, more: dict[str, Any]) -> tuple[Any, int]:
         return x.float() + more["y"], 3
+
+    def twice(x: Any, more: dict[str, Any]) -> tuple[Any, int]:
+        return both(x, more)[0] * 2, 3
 
     x = torch.ones((2, 4), dtype=torch.bfloat16).t()
     recorder.record(both, name="ops.both")(x, {"y": torch.full((4, 2), 2.0)})
@@ -243,7 +262,7 @@ def test_tensors_are_described_saved_and_replayed(evidence: Path, monkeypatch: p
     assert "stride=(1, 4)" in text
     folder = next((evidence / "dumps").iterdir())
     assert replay(folder, both).extra["verdict"] == "same"
-    assert replay(folder, lambda x, more: (both(x, more)[0] * 2, 3)).extra["verdict"] == "differs"
+    assert replay(folder, twice).extra["verdict"] == "differs"
 
 
 @needs_torch

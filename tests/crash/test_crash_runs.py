@@ -28,7 +28,11 @@ def quick_record(monkeypatch: pytest.MonkeyPatch) -> None:
     from infer_forge.crash import recording
 
     monkeypatch.setattr(recording, "_gpus", lambda: {"unknown": "test"})
-    monkeypatch.setattr("infer_forge.engines.env.environment", lambda *a, **k: _Digest())
+    monkeypatch.setattr("infer_forge.engines.env.environment", _digest)
+
+
+def _digest(*_: object, **__: object) -> _Digest:
+    return _Digest()
 
 
 class _Digest:
@@ -77,7 +81,10 @@ def test_a_run_that_is_killed_from_outside_accuses_no_call(tmp_path: Path, monke
 
 
 def test_a_run_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    program = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); time.sleep(600)"
+    program = (
+        "import subprocess, sys, time; subprocess.Popen([sys.executable, "
+        "'-c', 'import time; time.sleep(600)']); time.sleep(600)"
+    )
     report = run_recorded([sys.executable, "-c", program], out=tmp_path / "ev", timeout_s=0.5)
     assert report.extra["run"]["ended_by"] == "timeout"
     assert report.extra["class"] == "watchdog_hang"
