@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from infer_forge.base.errors import UsageFault
 from infer_forge.cli import task_views, task_work
 from infer_forge.cli.common import report_command
 from infer_forge.cli.task_fields import acceptance_of, definition_options, fields_of
@@ -174,9 +175,11 @@ def handoff(
 @click.argument("task")
 @click.option("--person", help="Who answers a drift stop or a used-up budget (asks for a terminal).")
 @click.option("--note", default="", help="What was decided, and why.")
+@click.option("--more-blocks", type=click.IntRange(0, 1000), default=0, help="Blocks that the person adds.")
+@click.option("--more-minutes", type=click.IntRange(min=0), default=0, help="Minutes that the person adds.")
 @click.option("--take-over", is_flag=True, help="Work of a lost node that ran under no claim is given up.")
 @report_command
-def resume(task: str, person: str | None, note: str, take_over: bool) -> Report:
+def resume(task: str, person: str | None, note: str, take_over: bool, more_blocks: int, more_minutes: int) -> Report:
     """Go on with TASK from its records: what is open is probed, never run again, and a stopped task becomes active.
 
     Work that died on another node under a claim needs a new claim and a fresh probe; what the old one made is fenced.
@@ -185,7 +188,11 @@ def resume(task: str, person: str | None, note: str, take_over: bool) -> Report:
     from infer_forge.tasks import verbs
 
     who = person_at_terminal("answering for a stopped task", person) if person else None
-    return verbs.resume(task, person=who, note=note, take_over=take_over)
+    if (more_blocks or more_minutes) and who is None:
+        raise UsageFault("only a person adds to a budget", next_step="--person NAME, at a terminal")
+    return verbs.resume(
+        task, person=who, note=note, take_over=take_over, more_blocks=more_blocks, more_minutes=more_minutes
+    )
 
 
 @command.command("decide")

@@ -106,6 +106,16 @@ def open_block(
         content = {"sub_target": sub_target, "exit_condition": exit_condition, "routing": route, "runner": runner}
         return "block_opened", {**content, "data": data or {}}
 
+    task = load(store, task_id)
+    used = exhausted(task) if task.lock and task.status == ACTIVE and task.active_block is None else None
+    if used:
+        _stop(store, task_id, BUDGET_EXHAUSTED, used)
+        raise GateRefused(
+            used,
+            where=task_id,
+            next_step=f"infer-forge task handoff {task_id}, or a person at a terminal: "
+            f"infer-forge task resume {task_id} --person NAME --more-blocks N --more-minutes M",
+        )
     history.append(store, task_id, decide)
     return load(store, task_id)
 
@@ -130,24 +140,18 @@ def _require_turn(task: Task) -> None:
             raise GateRefused("no goal check followed the last block", next_step=f"infer-forge task goal-met {task.id}")
         if checks[-1]["verdict"] == "met":
             raise GateRefused("the goal is met: write the deliverable", next_step=f"infer-forge task deliver {task.id}")
-    used = exhausted(task)
-    if used:
-        raise GateRefused(
-            used,
-            where=task.id,
-            next_step=f"infer-forge task handoff {task.id}, or a person raises the budget in a new task",
-        )
 
 
 def exhausted(task: Task) -> str | None:
     """Which budget is used up, in words; None when none is."""
     budgets = task.typed.budgets
-    if len(task.blocks) >= budgets.blocks:
-        return f"the budget of {budgets.blocks} loop blocks is used up"
+    blocks, most = budgets.blocks + task.more_blocks, budgets.minutes + task.more_minutes
+    if len(task.blocks) >= blocks:
+        return f"the budget of {blocks} loop blocks is used up"
     begun = datetime.datetime.fromisoformat(task.created_at)
     minutes = (datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds() / 60
-    if minutes > budgets.minutes:
-        return f"the budget of {budgets.minutes} minutes is used up"
+    if minutes > most:
+        return f"the budget of {most} minutes is used up"
     return None
 
 

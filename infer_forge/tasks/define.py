@@ -7,6 +7,7 @@ from typing import Any
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
+from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.model import TaskDefinition, missing
 from infer_forge.tasks.readonly import enter_profile
@@ -206,8 +207,19 @@ def set_blocked(store: Store, task_id: str, reason: str, *, budget: bool = False
     return load(store, task_id)
 
 
-def resume(store: Store, task_id: str, *, person: str | None = None, note: str = "") -> Task:
+def resume(
+    store: Store,
+    task_id: str,
+    *,
+    person: str | None = None,
+    note: str = "",
+    more_blocks: int = 0,
+    more_minutes: int = 0,
+) -> Task:
     """Bring a blocked or exhausted task back to active. What a person must answer needs a person.
+
+    Args:
+        more_blocks, more_minutes: what that person adds to the budgets; the lock stays as it is.
 
     Raises:
         HumanNeeded: the drift limit or a budget stopped it, and no person is named.
@@ -221,7 +233,13 @@ def resume(store: Store, task_id: str, *, person: str | None = None, note: str =
         drifted = task.drift >= task.typed.budgets.drift_limit
         if (drifted or task.status == BUDGET_EXHAUSTED) and person is None:
             raise _PersonNeeded(task)
-        return "status", {"status": ACTIVE, "reason": note, "person": person, "drift_answered": drifted}
+        task.more_blocks += more_blocks
+        task.more_minutes += more_minutes
+        still = exhausted(task) if task.status == BUDGET_EXHAUSTED else None
+        if still:
+            raise GateRefused(still, where=task_id, next_step="--more-blocks N and --more-minutes M add to the budgets")
+        added = {"more_blocks": more_blocks, "more_minutes": more_minutes} if person else {}
+        return "status", {"status": ACTIVE, "reason": note, "person": person, "drift_answered": drifted, **added}
 
     try:
         history.append(store, task_id, decide)

@@ -128,7 +128,8 @@ def append(store: Store, task_id: str, decide: Decision, *, op: str | None = Non
         op: an id that makes a repeated call after a lost answer find its own event.
 
     Returns:
-        The new event (None when there was nothing to do). Secrets in its data are masked before it is written.
+        The new event (None when there was nothing to do); after the lock each carries the lock's hash.
+        Secrets in its data are masked before it is written.
     """
     made: list[Event] = []
 
@@ -142,6 +143,8 @@ def append(store: Store, task_id: str, decide: Decision, *, op: str | None = Non
         if answer is None:
             return Changes()
         kind, data = answer
+        locked = next((e.data["sha256"] for e in events if e.kind == "locked"), None)
+        data = data if locked is None else {**data, "lock": locked}
         clean: dict[str, Any] = jsonio.loads(redact.redact(jsonio.dumps(data).decode()))
         last = events[-1].sha if events else ""
         event = Event(len(events) + 1, kind, now(), who(), last, clean).sealed()

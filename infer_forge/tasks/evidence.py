@@ -100,7 +100,7 @@ def elsewhere(task: Task, data: dict[str, Any]) -> list[str]:
     contract = task.typed.contract
     told: list[str] = []
     wanted = contract.benchmark_contract_sha256
-    for sha in _contract_hashes(data):
+    for sha in contract_hashes(data):
         if wanted and sha != wanted:
             told.append(f"measured under benchmark contract {sha[:12]}, not {wanted[:12]}")
     if contract.deployment_point is not None:
@@ -112,7 +112,8 @@ def elsewhere(task: Task, data: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def _contract_hashes(data: dict[str, Any]) -> Iterator[str]:
+def contract_hashes(data: dict[str, Any]) -> Iterator[str]:
+    """Hashes of benchmark contracts that a report says it was measured under."""
     header: Any = data.get("header")
     for place in (data, cast("dict[str, Any]", header) if isinstance(header, dict) else {}):
         value = place.get("contract_sha256")

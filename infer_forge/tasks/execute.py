@@ -228,7 +228,13 @@ def probe(execution: Execution) -> str:
 def _looked(execution: Execution) -> tuple[str, int | None]:
     if execution.intent.get("node") != ownership.node_name() or not execution.intent.get("folder"):
         return running.UNKNOWN, None
-    return running.look(Path(execution.intent["folder"]))
+    folder = Path(execution.intent["folder"])
+    if execution.started and running.start_facts(folder) is None:
+        return running.LOST, None  # it was started, and its run folder was removed
+    try:
+        return running.look(folder)
+    except OSError:
+        return running.UNKNOWN, None  # the run folder cannot be written here: another container, another user
 
 
 def settle(store: Store, task_id: str, execution_id: str, *, ended_by: str | None = None) -> Task:

@@ -59,13 +59,18 @@ class ContextItem(_Strict):
 
 
 class Selector(_Strict):
-    """Which evidence a predicate looks at: the newest of this kind that fits; or one journal record by id."""
+    """Which evidence a predicate looks at: the newest of this kind that fits; or one journal record by id.
+
+    `command`: only what a recorded run of exactly this command line (or of one that continues it) showed, so that another
+    command under the same label proves nothing.
+    """
 
     evidence: str | None = None
     label: str | None = None
     block: int | None = None
     journal: str | None = None
     id: str | None = None
+    command: str | None = Field(default=None, min_length=1)
 
 
 class Predicate(_Strict):
@@ -216,6 +221,17 @@ def missing(definition: TaskDefinition) -> list[str]:
             else ["model", "hardware", "workload"]
         )
         lacking += [f"contract.deployment_point: {w}" for w in what]
+    leaves = [leaf for p in contract.acceptance for leaf in p.leaves()]
+    lacking += [
+        f"contract.acceptance: the path {leaf.field} of file_hash_is must be absolute"
+        for leaf in leaves
+        if leaf.kind == "file_hash_is" and not (leaf.field or "").startswith("/")
+    ]
+    lacking += [
+        f"context.{item.name}: imported context names its lineage"
+        for item in definition.context
+        if item.kind == "imported_context" and not item.lineage
+    ]
     known = [f for f in contract.may_vary if f.split(".")[0] not in contracts.LAYERS]
     lacking += [f"contract.may_vary: {f} is no field of a deployment point" for f in known]
     return lacking

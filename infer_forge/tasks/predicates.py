@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,10 +91,20 @@ def select(task: Task, predicate: Predicate) -> Evidence | None:
             and (wanted.evidence is None or item.kind == wanted.evidence)
             and (wanted.label is None or item.label == wanted.label)
             and (wanted.block is None or item.block == wanted.block)
+            and (wanted.command is None or _ran(task, item.execution, wanted.command))
         )
         if fits and TRUST.index(item.trust) >= least and not item.fenced:
             return item
     return None
+
+
+def _ran(task: Task, execution_id: str | None, command: str) -> bool:
+    """Whether an execution is a run of this command line, or of one that continues it with further words."""
+    execution = task.executions.get(execution_id or "")
+    if execution is None:
+        return False
+    line = shlex.join(execution.argv)
+    return line == command or line.startswith(f"{command} ")
 
 
 def evaluate(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:
@@ -115,7 +126,21 @@ def evaluate(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:
     if item is None:
         named = predicate.selector.evidence or predicate.selector.label or predicate.selector.id or "any"
         return Outcome(UNKNOWN, f"no evidence {named} of trust {predicate.minimum_trust} or more")
+    if predicate.kind == "metric_compare" and item.trust == TRUST[0] and not _placed(task, item.data):
+        return Outcome(
+            UNKNOWN, f"{item.id} was handed in and states neither deployment point nor benchmark contract", item.id
+        )
     return _held(item.data, predicate, item.id)
+
+
+def _placed(task: Task, data: dict[str, Any]) -> bool:
+    """Whether a figure says where it was measured, as far as the contract asks for a place."""
+    from infer_forge.tasks.evidence import contract_hashes, points_in
+
+    contract = task.typed.contract
+    if contract.deployment_point is None and contract.benchmark_contract_sha256 is None:
+        return True
+    return next(points_in(data), None) is not None or next(contract_hashes(data), None) is not None
 
 
 def _combined(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:
@@ -145,9 +170,10 @@ def _human(task: Task, predicate: Predicate) -> Outcome:
 def _exit(task: Task, predicate: Predicate) -> Outcome:
     label, wanted_id = predicate.selector.label, predicate.selector.id
     runs = [e for e in task.executions.values() if e.label == label or e.id == wanted_id]
-    done = [e for e in runs if e.phase == "result"]
+    pinned = predicate.selector.command
+    done = [e for e in runs if e.phase == "result" and (pinned is None or _ran(task, e.id, pinned))]
     if not done:
-        return Outcome(UNKNOWN, f"no finished execution {label or wanted_id}")
+        return Outcome(UNKNOWN, f"no finished execution {label or wanted_id}{f' of {pinned}' if pinned else ''}")
     last = done[-1]
     good = _OPERATORS[predicate.operator](last.exit_code, predicate.value)
     return Outcome(PASS if good else FAIL, f"{last.label} ended with {last.exit_code}", last.id)

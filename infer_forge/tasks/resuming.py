@@ -37,12 +37,19 @@ _SAID = {
 
 
 def take_up(
-    store: Store, task_id: str, *, person: str | None = None, note: str = "", take_over: bool = False
+    store: Store,
+    task_id: str,
+    *,
+    person: str | None = None,
+    note: str = "",
+    take_over: bool = False,
+    more_blocks: int = 0,
+    more_minutes: int = 0,
 ) -> tuple[Task, list[Probed]]:
     """Probe what was open, fence what a lost node made, and bring a stopped task back to active where that is allowed.
 
     Args:
-        person: who answers a drift stop or a used-up budget (the command line asks for a terminal).
+        person: who answers a drift stop or a used-up budget (the command line asks for a terminal), and may add to it.
         take_over: executions of another node count as lost, though no claim proves that the work moved.
 
     Raises:
@@ -65,7 +72,7 @@ def take_up(
     task = load(store, task_id)
     enter_profile(task)
     if task.status in (BLOCKED, BUDGET_EXHAUSTED):
-        task = resume(store, task_id, person=person, note=note)
+        task = resume(store, task_id, person=person, note=note, more_blocks=more_blocks, more_minutes=more_minutes)
     return task, found
 
 

@@ -108,6 +108,8 @@ class Task:
     ending_seq: int = 0
     ending_sha: str = ""
     drift: int = 0
+    more_blocks: int = 0
+    more_minutes: int = 0
     _typed: tuple[dict[str, Any], TaskDefinition] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -169,6 +171,8 @@ def _status(task: Task, event: Event) -> None:
     task.status = event.data["status"]
     task.reason = event.data.get("reason", "")
     task.status_since = event.at
+    task.more_blocks += int(event.data.get("more_blocks") or 0)
+    task.more_minutes += int(event.data.get("more_minutes") or 0)
     if task.status == ACTIVE:
         task.drift = 0 if event.data.get("drift_answered") else task.drift
 

@@ -337,10 +337,10 @@ def _ended(task: Task) -> Report:
     return report
 
 
-def resume(task_id: str, *, person: str | None = None, note: str = "", take_over: bool = False) -> Report:
+def resume(task_id: str, **answer: Any) -> Report:
     """Go on from the records alone: open executions are probed, lost claims fenced, this folder remembered."""
     with opened() as store:
-        task, found = resuming.take_up(store, task_id, person=person, note=note, take_over=take_over)
+        task, found = resuming.take_up(store, task_id, **answer)
         if not task.ended:
             binding.bind(task_id)
     report = _of(task, f"{task_id} is taken up; {len(found)} open executions were probed")

@@ -7,6 +7,7 @@ from pathlib import Path
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.gitstore import Store
+from infer_forge.tasks import events as history
 from infer_forge.tasks.model import TaskDefinition
 from infer_forge.tasks.state import Task, load
 
@@ -34,7 +35,7 @@ def verify(store: Store, task_id: str) -> list[Check]:
         return [*checks, ("contract-lock", "unknown", "not locked")]
     now, locked = lock_hash(task.typed), task.lock["sha256"]
     checks.append(("contract-lock", "pass" if now == locked else "fail", f"lock {locked[:12]}, definition {now[:12]}"))
-    wrong, count = _copies(task)
+    wrong, count = _copies(task, history.read(store.read(history.ref_of(task_id)), verify=False))
     checks.append(("lock-copies", "fail" if wrong else "pass", ", ".join(wrong) or f"{count} copies agree"))
     changed = [i.id for i in task.evidence if _file_changed(i.path, i.sha256)]
     seen = f"changed since: {', '.join(changed)}" if changed else "every file that is there has its hash"
@@ -44,18 +45,16 @@ def verify(store: Store, task_id: str) -> list[Check]:
     return [*checks, *_archive(task)]
 
 
-def _copies(task: Task) -> tuple[list[str], int]:
-    """Copies of the lock's hash that say something else, and how many there are."""
-    copies = [(i.id, i.lock) for i in task.evidence if i.lock]
+def _copies(task: Task, events: list[history.Event]) -> tuple[list[str], int]:
+    """Copies of the lock's hash that say something else, and how many there are: each event after the lock repeats it."""
+    begun = next(e.seq for e in events if e.kind == "locked")
+    copies = [(f"event {e.seq} ({e.kind})", str(e.data.get("lock"))) for e in events if e.seq > begun]
+    copies += [(i.id, i.lock) for i in task.evidence if i.lock]
     copies += [
         (f"content of {i.id}", i.data["task_contract_sha256"])
         for i in task.evidence
         if "task_contract_sha256" in i.data
     ]
-    copies += [(e.id, e.intent["lock"]) for e in task.executions.values() if e.intent.get("lock")]
-    copies += [(f"goal check {g['seq']}", g["lock"]) for g in task.goal_checks if g.get("lock")]
-    if task.ending:
-        copies.append(("the end", str(task.ending.get("lock"))))
     return [name for name, sha in copies if sha != task.lock_sha], len(copies)
 
 

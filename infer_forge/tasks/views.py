@@ -299,13 +299,14 @@ def _waiting(task: Task) -> list[tuple[Any, ...]]:
     if task.status in (BLOCKED, BUDGET_EXHAUSTED):
         drifted = task.drift >= task.typed.budgets.drift_limit
         kind = "drift stop" if drifted else "budget" if task.status == BUDGET_EXHAUSTED else "blocked"
+        more = " --more-blocks N --more-minutes M" if kind == "budget" else ""
         rows.append(
             (
                 task.status_since,
                 kind,
                 task.id,
                 task.reason,
-                f"infer-forge task resume {task.id} --person NAME --note WHY",
+                f"infer-forge task resume {task.id} --person NAME --note WHY{more}",
             )
         )
     rows += _gates(task)

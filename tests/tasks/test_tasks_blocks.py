@@ -142,3 +142,56 @@ def test_may_stop_must_go_on_and_cannot_tell(store: Store, tmp_path: Path, monke
         store, task.id, lambda _: ("intent", {"id": "x-1", "label": "far", "argv": ["true"], "node": "another"})
     )
     assert stop_verdict(load(store, task.id), outcomes)[0] == 3
+
+
+def test_a_person_adds_to_a_used_up_budget_and_the_lock_stays(store: Store) -> None:
+    task = block(store, begun(store, budgets={"blocks": 1}))
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    goal_met(store, task.id, NOTHING)
+    with pytest.raises(GateRefused, match="is used up"):
+        take_up(store, task.id, person="ann")
+    task, _ = take_up(store, task.id, person="ann", more_blocks=2)
+    assert block(store, task).blocks[-1].number == 2
+    assert define.lock_hash(task.typed) == task.lock_sha
+
+
+def test_a_block_over_the_budget_makes_the_task_wait_for_a_person(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = begun(store)
+    monkeypatch.setattr(blocks, "exhausted", lambda _: "the budget of 1440 minutes is used up")
+    with pytest.raises(GateRefused, match="1440 minutes"):
+        block(store, task)
+    assert load(store, task.id).status == "budget_exhausted"
+
+
+def test_another_command_under_the_same_label_proves_nothing(store: Store, tmp_path: Path) -> None:
+    pinned = {"kind": "exit_is", "selector": {"label": "tests", "command": "sh -c true"}, "value": 0}
+    task = begun(store, pinned)
+    record(store, task.id, ["true"], label="tests")
+    assert goal_met(store, task.id, NOTHING)[1] == "cannot_tell"
+    record(store, task.id, ["sh", "-c", "true"], label="tests")
+    assert goal_met(store, task.id, NOTHING)[1] == "met"
+
+
+def test_a_figure_handed_in_without_its_place_is_no_evidence(store: Store, tmp_path: Path) -> None:
+    from tests.tasks.task_samples import POINT
+
+    figure: dict[str, Any] = {
+        "kind": "metric_compare",
+        "selector": {"evidence": "bench_row"},
+        "field": "ttft_ms",
+        "operator": "<=",
+        "value": 200,
+        "unit": "ms",
+    }
+    task = begun(store, figure, contract={"deployment_point": POINT})
+    (tmp_path / "bare.json").write_text('{"ttft_ms": 100}')
+    add_evidence(store, task.id, evidence_of("bench_row", tmp_path / "bare.json"))
+    _, _, outcomes = goal_met(store, task.id, NOTHING)
+    assert "neither deployment point" in outcomes[0].why
+    from infer_forge.base import jsonio
+
+    (tmp_path / "full.json").write_bytes(jsonio.dumps({"ttft_ms": 100, "deployment_point": POINT}))
+    add_evidence(store, task.id, evidence_of("bench_row", tmp_path / "full.json"))
+    assert goal_met(store, task.id, NOTHING)[1] == "met"

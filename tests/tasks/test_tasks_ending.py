@@ -18,7 +18,7 @@ from infer_forge.tasks.evidence import add_evidence, evidence_of
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.proposals import proposals
 from infer_forge.tasks.resuming import take_up
-from infer_forge.tasks.state import load
+from infer_forge.tasks.state import Task, load
 from tests.tasks.task_samples import EXIT, POINT, begun, block, definition, maker
 
 
@@ -89,12 +89,17 @@ def test_a_commit_that_is_gone_is_no_deliverable(store: Store, tmp_path: Path) -
         ending.deliver(store, task.id, "The file was written once")
 
 
+def _kept(_: Store, task: Task) -> Task:
+    """An archive that never happens."""
+    return task
+
+
 def test_an_end_that_was_cut_off_before_the_journal_is_archived_on_resume(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = ready(store, tmp_path)
     with monkeypatch.context() as cut:
-        cut.setattr(ending, "archive", lambda _s, t: t)
+        cut.setattr(ending, "archive", _kept)
         ended = ending.deliver(store, task.id, "The file was written once")
     assert ended.status == "delivered"
     assert ended.archived is None

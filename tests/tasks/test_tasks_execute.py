@@ -150,3 +150,33 @@ def test_changed_files_of_a_repository_are_kept_as_a_patch(store: Store, tmp_pat
     facts = done.intent["repositories"][0]
     assert facts["changed"] == 1
     assert "+two" in Path(facts["patch"]["path"]).read_text()
+
+
+def test_a_started_run_whose_folder_was_removed_is_lost_not_never_started(store: Store, tmp_path: Path) -> None:
+    import shutil
+
+    task = begun(store)
+    data = {
+        "id": "x-1",
+        "label": "far",
+        "argv": ["true"],
+        "node": os.uname().nodename,
+        "folder": str(tmp_path / "gone"),
+    }
+    events.append(store, task.id, lambda _: ("intent", data))
+    events.append(store, task.id, lambda _: ("started", {"id": "x-1", "pid": 1}))
+    shutil.rmtree(tmp_path / "gone", ignore_errors=True)
+    assert probe(load(store, task.id).executions["x-1"]) == "lost"
+
+
+def test_secrets_in_evidence_are_masked_and_the_record_stays_whole(store: Store, tmp_path: Path) -> None:
+    task = begun(store)
+    token = "hf_" + "a1B2" * 9
+    script = tmp_path / "say.sh"
+    script.write_text(
+        f"""printf '{{"verdict": "ok", "key": "%s"}}' {token[:10]}{token[10:]} > {tmp_path}/ev.json; echo {token}\n"""
+    )
+    task, _ = record(store, task.id, ["sh", str(script)], label="make", evidence=[("x", tmp_path / "ev.json")])
+    text = b"".join(c for _, c in store.read(events.ref_of(task.id)).items("events/"))
+    assert token.encode() not in text
+    assert task.evidence[-1].data["verdict"] == "ok"
