@@ -39,6 +39,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--limit", type=click.IntRange(1), help="Rows of each table at the most.")
 @click.option("--cursor", help="Row number at which every table begins (next_cursor of the last answer).")
 @click.option("--no-cache", is_flag=True, help="Read the file itself; neither use nor fill the column cache.")
+@click.option(
+    "--cluster",
+    metavar="tcp://HOST:PORT",
+    help="Read on this Dask cluster; TRACE is then a path or fsspec URL as its workers see it.",
+)
 @click.option("--unverified", is_flag=True, help="Also use catalogue patterns whose source nobody has checked.")
 @click.option("--require", "wanted", help="Exit 4 unless every stage's verdict is one of these (comma separated).")
 @report_command
@@ -55,6 +60,7 @@ def command(
     limit: int | None,
     cursor: str | None,
     no_cache: bool,
+    cluster: str | None,
     unverified: bool,
     wanted: str | None,
 ) -> Report:
@@ -74,8 +80,12 @@ def command(
         limit=limit,
         cursor=cursor,
         cache=not no_cache,
+        cluster=cluster,
         unverified=unverified,
     )
+    if cluster is None:
+        for path in (*traces, *([against] if against else [])):
+            existing(path)  # before numpy is imported: a wrong name is answered at once
     report = _run(traces, against, html, options)
     if wanted and "host" in report.tables:
         from infer_forge.profile.host import VERDICTS
@@ -86,8 +96,6 @@ def command(
 
 
 def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: object) -> Report:
-    for path in (*traces, *([against] if against else [])):
-        existing(path)  # before numpy is imported: a wrong name is answered at once
     from infer_forge import profile
 
     if against is not None:

@@ -18,6 +18,7 @@ class Options:
         server_args: the server arguments of the benchmark. server_log: the log of the profiled server. Both for the gate.
         limit: rows per table at the most, None for all. cursor: row number, as text, at which every table begins.
         cache: use and fill the column cache.
+        cluster: scheduler of a Dask cluster that reads the traces; None: this machine does.
         unverified: also use catalogue patterns whose source nobody has checked.
         keep: store the report by the hash of its traces, so that later steps find it.
     """
@@ -31,5 +32,6 @@ class Options:
     limit: int | None = None
     cursor: str | None = None
     cache: bool = True
+    cluster: str | None = None
     unverified: bool = False
     keep: bool = True

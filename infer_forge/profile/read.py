@@ -37,7 +37,7 @@ def read(paths: Sequence[str | Path], options: Options) -> Input:
     """
     if not paths:
         raise UsageFault("no trace is named", next_step="infer-forge triage TRACE...")
-    traces, skipped = _load([Path(p) for p in paths], options.cache)
+    traces, skipped = _load([Path(p) for p in paths], options.cache, options.cluster)
     traces = [one for trace in traces for one in trace.split()]
     working = [t for t in traces if len(t.work)]
     if not working:
@@ -56,9 +56,12 @@ def read(paths: Sequence[str | Path], options: Options) -> Input:
     return Input(scenes, [build(s) for s in scenes], skipped, capture)
 
 
-def _load(paths: list[Path], cache: bool) -> tuple[list[Trace], list[SkippedFile]]:
+def _load(paths: list[Path], cache: bool, cluster: str | None = None) -> tuple[list[Trace], list[SkippedFile]]:
     from infer_forge import trace as room
 
+    if cluster is not None:
+        found = room.load_on_cluster(paths, cluster)
+        return found.traces, list(found.skipped)
     for path in paths:
         if not path.exists():
             raise InputUnusable("no such file or folder", where=str(path), next_step="check the path")

@@ -144,8 +144,8 @@ def find(path: Path, key: str, place: Path | None = None) -> Trace | None:
     return trace
 
 
-def keep(trace: Trace, key: str) -> None:
-    """Write both layers. A cache that cannot be written (full disk, read-only home) is no error: the trace was read."""
+def _write_linked(trace: Trace, path: Path) -> None:
+    """The `.kt` layer: linked device work and everything that is no CPU event."""
     facts = _Facts(
         header=trace.header,
         coverage=trace.coverage,
@@ -159,9 +159,21 @@ def keep(trace: Trace, key: str) -> None:
         sha256=trace.sha256,
         size_bytes=trace.size_bytes,
     )
+    _write(path, {k: getattr(trace, k) for k in _TABLES}, facts=facts)
+
+
+def as_bytes(trace: Trace, scratch: Path) -> bytes:
+    """The linked columns as one piece, for another process or machine (`scratch`: a folder that may be written)."""
+    path = scratch / "columns.kt"
+    _write_linked(trace, path)
+    return path.read_bytes()
+
+
+def keep(trace: Trace, key: str) -> None:
+    """Write both layers. A cache that cannot be written (full disk, read-only home) is no error: the trace was read."""
     with contextlib.suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
-        _write(folder() / f"{key}.kt", {k: getattr(trace, k) for k in _TABLES}, facts=facts)
+        _write_linked(trace, folder() / f"{key}.kt")
         _write_events(trace.events, folder() / f"{key}.ev")
         trim(_limit_bytes(), keep_key=key)
 

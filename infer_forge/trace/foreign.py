@@ -76,7 +76,10 @@ def seems(head: bytes) -> tuple[str, str]:
                 return what, step
         return "JSON of another kind (no traceEvents array)", _NEXT
     if b"Time (%)" in text and b"Total Time (ns)" in text:
-        return "a kernel summary of nsys (sums, no launches)", "give it to `infer-forge triage`, or the SQLite export of the recording"
+        return (
+            "a kernel summary of nsys (sums, no launches)",
+            "give it to `infer-forge triage`, or the SQLite export of the recording",
+        )
     printable = sum(32 <= b < 127 or b in (9, 10, 13) for b in text[:1024])
     if printable < 0.85 * min(len(text), 1024):
         return "binary data of an unknown kind", _NEXT

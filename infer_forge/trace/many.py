@@ -18,7 +18,8 @@ from infer_forge.trace.model import EventLayer, SkippedFile, Trace, TraceSet
 from infer_forge.trace.read import load
 from infer_forge.trace.source import ByteSource
 
-_SUFFIXES = (".json", ".json.gz", ".json.zst", ".trace", ".trace.gz", ".gz", ".zst", ".sqlite")
+SUFFIXES = (".json", ".json.gz", ".json.zst", ".trace", ".trace.gz", ".gz", ".zst", ".sqlite")
+"""Endings of files in a folder that may be traces."""
 _POOL_BYTES = 2 << 20
 """Files that together are smaller are read one after another: a worker takes longer to start."""
 _SNIFF = 1 << 20
@@ -48,7 +49,7 @@ def load_many(paths: str | Path | Iterable[str | Path], cache: bool = True) -> T
                 files.setdefault(file, False)
         else:
             files[path] = True
-    chosen = _without_copies_by_name(list(files), skipped)
+    chosen = without_copies_by_name(list(files), skipped)
     if not chosen:
         raise _nothing(asked, skipped)
     place = _read_ahead(chosen, cache)
@@ -60,6 +61,15 @@ def load_many(paths: str | Path | Iterable[str | Path], cache: bool = True) -> T
             if files[path]:
                 raise
             skipped.append(SkippedFile(path, exc.what))
+    return one_a_rank(whole, skipped, asked)
+
+
+def one_a_rank(whole: list[Trace], skipped: list[SkippedFile], asked: list[Path]) -> TraceSet:
+    """Traces of files -> one a rank and file, copies left out, in order.
+
+    Raises:
+        InputUnusable: none is left; the message says what there was.
+    """
     traces = _without_copies([t for w in whole for t in w.split()], skipped)
     if not traces:
         raise _nothing(asked, skipped)
@@ -73,7 +83,7 @@ def _discover(folder: Path, skipped: list[SkippedFile]) -> list[Path]:
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         for name in sorted(names):
             path = Path(place) / name
-            if name.startswith(".") or not name.lower().endswith(_SUFFIXES):
+            if name.startswith(".") or not name.lower().endswith(SUFFIXES):
                 continue
             what = _foreign(path)
             if what is None:
@@ -101,7 +111,7 @@ def _foreign(path: Path) -> str | None:
     return None if b'"ph"' in head else seems(head)[0]
 
 
-def _without_copies_by_name(files: list[Path], skipped: list[SkippedFile]) -> list[Path]:
+def without_copies_by_name(files: list[Path], skipped: list[SkippedFile]) -> list[Path]:
     """SGLang writes `merged-ID` beside the rank files `ID-TP-0`, and `perfetto-compatible-NAME` beside NAME: not read at all."""
     names: dict[Path, set[str]] = {}
     real: set[Path] = set()
@@ -125,18 +135,18 @@ def _without_copies_by_name(files: list[Path], skipped: list[SkippedFile]) -> li
     return chosen
 
 
-def _read_ahead(files: list[Path], cache: bool) -> _Place | None:
+def _read_ahead(files: list[Path], cache: bool) -> PrivatePlace | None:
     """Fill the cache in parallel where that pays; without a cache, a private one that goes when the process does."""
     todo = [f for f in files if not cache or caching.find(f, caching.key_of(f)) is None] if len(files) > 1 else []
     sizes = {f: f.stat().st_size for f in todo if f.exists()}
     if len(sizes) < 2 or sum(sizes.values()) < _POOL_BYTES or not workers.may_start():
         return None
-    place = None if cache else _Place()
+    place = None if cache else PrivatePlace()
     workers.fill_cache(sorted(sizes, key=lambda f: -sizes[f]), place.path if place else None)
     return place
 
 
-def _load(path: Path, cache: bool, place: _Place | None) -> Trace:
+def _load(path: Path, cache: bool, place: PrivatePlace | None) -> Trace:
     if place is None:
         return load(path, cache)
     found = caching.find(path, caching.key_of(path), place.path / "traces")
@@ -148,8 +158,21 @@ def _load(path: Path, cache: bool, place: _Place | None) -> Trace:
     return found
 
 
-class _Place:
+class PrivatePlace:
     """A private cache folder that goes when the last trace that was read through it does."""
+
+    def adopt(self, path: Path, columns: bytes) -> Trace:
+        """A trace whose columns were made elsewhere (`cache.as_bytes`); its CPU events stayed there."""
+        folder = self.path / "traces"
+        folder.mkdir(exist_ok=True)
+        key = f"adopted-{len(os.listdir(folder))}"
+        (folder / f"{key}.kt").write_bytes(columns)
+        found = caching.find(path, key, folder)
+        if found is None:
+            raise InputUnusable("its columns came damaged from the worker", where=str(path), next_step="run it again")
+        found.path, found.from_cache = path, False
+        found.load_events = lambda: self.keep(None)
+        return found
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="infer-forge-trace-"))
