@@ -119,9 +119,14 @@ def slo_words(slo: SloLayer) -> str:
     return ", ".join(_SLO[k].format(v) for k, v in held.items()) or "none promised"
 
 
+def load_words(scenario: Scenario) -> str:
+    """The concurrencies of a scenario, such as `1/16` or `unbounded`."""
+    return "/".join("unbounded" if c is None else str(c) for c in scenario.concurrencies)
+
+
 def scenario_words(scenario: Scenario) -> str:
     """A scenario in words, lengths in tokens."""
-    load = "/".join("unbounded" if c is None else str(c) for c in scenario.concurrencies)
+    load = load_words(scenario)
     rate = "" if scenario.request_rate == "inf" else f", {scenario.request_rate:g} req/s"
     return f"{scenario.name} {scenario.input_len} in, {scenario.output_len} out, {scenario.num_prompts} prompts, concurrency {load}{rate}"
 

@@ -118,8 +118,9 @@ def criteria_of(plan: Plan) -> dict[str, list[str]]:
     for line in section.lines if section else []:
         found = _AC.match(line)
         if found:
-            current = found[1].replace("AC", "AC-").replace("--", "-")
-            made.setdefault(current, [])
+            name = str(found[1]).replace("AC", "AC-").replace("--", "-")
+            made.setdefault(name, [])
+            current = name
         if current:
             made[current].append(line)
     return made

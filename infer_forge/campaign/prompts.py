@@ -102,8 +102,9 @@ def _constraints(facts: Facts) -> str:
 def _boundaries(facts: Facts) -> str:
     fork = f"`{facts.fork}`" if facts.fork else "the configured fork"
     return (
-        f"Edit only `{facts.checkout}` (own branch) and the run directory; other frameworks' code is read-only. One pull; no reset, rebase or "
-        f"push to upstream; a PR goes to {fork}. End only processes that this run started, by id; keep shared caches; no secrets in files."
+        f"Edit only `{facts.checkout}` (own branch) and the run directory; other frameworks' code is read-only. One pull; no reset, "
+        f"rebase or push to upstream; a PR goes to {fork}. End only processes that this run started, by id; keep shared caches; no "
+        "secrets in files."
     )
 
 
@@ -111,8 +112,8 @@ def _round() -> str:
     calls = " ".join(f"({k}) {v}" for k, v in data()["calls"].items())
     return (
         f"Ask `infer-forge campaign next --run RUN` and do that one step; after a lost chat it and `infer-forge campaign status --run RUN` "
-        f"suffice. A round begins with {calls} `{data()['begin']}` records all three; `{data()['close']}` ends it. No patch outside of a round. "
-        f"Close it when `infer-forge campaign check --phase round --run RUN` shows no fail."
+        f"suffice. A round begins with {calls} `{data()['begin']}` records all three; `{data()['close']}` ends it. No patch outside of "
+        f"a round. Close it when `infer-forge campaign check --phase round --run RUN` shows no fail."
     )
 
 
@@ -128,11 +129,11 @@ def _mode(mode: str) -> str:
             "when stop-check exits 0 or a blocked handoff is recorded."
         )
     return (
-        f"rlcr: `infer-forge campaign plan --run RUN`, `infer-forge campaign doctor --moment before --run RUN`, then the start line it "
+        "rlcr: `infer-forge campaign plan --run RUN`, `infer-forge campaign doctor --moment before --run RUN`, then the start line it "
         "prints. Exit code not 0, or no active state: stop and report. Then `infer-forge campaign doctor --moment after --run "
-        f"RUN`. Per round: read the round prompt, write its contract, work, commit, write the summary, `infer-forge campaign doctor "
-        f"--moment round --run RUN`, end the turn so that the Stop hook reviews; when it blocks, follow the next prompt exactly. "
-        f"At the end `infer-forge campaign doctor --moment end --run RUN`."
+        "RUN`. Per round: read the round prompt, write its contract, work, commit, write the summary, `infer-forge campaign doctor "
+        "--moment round --run RUN`, end the turn so that the Stop hook reviews; when it blocks, follow the next prompt exactly. "
+        "At the end `infer-forge campaign doctor --moment end --run RUN`."
     )
 
 
@@ -243,7 +244,7 @@ def example_facts(entry: dict[str, Any]) -> Facts:
     places = {**common["places"], **entry.get("places", {})}
     run = f"{places['root']}/runs/{places['day']}_{entry['slug']}_sota_humanize"
     return Facts(
-        contract, None, run, places["root"], places["checkout"], history=f"RUN/history/model-pr-history-notes.md", fork=places["fork"],
+        contract, None, run, places["root"], places["checkout"], history="RUN/history/model-pr-history-notes.md", fork=places["fork"],
         focus=list(entry.get("focus", [])), requirements=list(entry.get("requirements", [])),
     )  # fmt: skip
 

@@ -19,7 +19,11 @@ _REQUIRE = click.option("--requirement", "requirements", multiple=True, help="Wh
 
 @click.command()
 @_RUN
-@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Where to write it. Default: draft.md of the run directory.")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write it. Default: draft.md of the run directory.",
+)
 @_FOCUS
 @_REQUIRE
 @report_command
@@ -34,8 +38,15 @@ def draft(run_dir: Path | None, to: Path | None, focus: tuple[str, ...], require
 @click.command()
 @_RUN
 @click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Another place inside the checkout.")
-@click.option("--adopt", type=_FILE, help="Take this plan (of gen-plan, say) once the linter passes it, instead of our template.")
-@click.option("--lint", "lint_path", type=_FILE, help="Only lint this plan; exit 4 when a rule fails. With --run also against the campaign.")
+@click.option(
+    "--adopt", type=_FILE, help="Take this plan (of gen-plan, say) once the linter passes it, instead of our template."
+)
+@click.option(
+    "--lint",
+    "lint_path",
+    type=_FILE,
+    help="Only lint this plan; exit 4 when a rule fails. With --run also against the campaign.",
+)
 @_FOCUS
 @_REQUIRE
 @format_options
@@ -61,7 +72,11 @@ def plan(
 
 @click.command()
 @_RUN
-@click.option("--checkout", type=_FOLDER, help="The checkout, where there is no campaign. Default: the campaign's, else this folder.")
+@click.option(
+    "--checkout",
+    type=_FOLDER,
+    help="The checkout, where there is no campaign. Default: the campaign's, else this folder.",
+)
 @click.option(
     "--moment",
     type=click.Choice(["before", "after", "round", "end"]),
@@ -88,10 +103,17 @@ def doctor(
     except InputUnusable:
         if run_dir is not None:
             raise
-    if checkout is not None and campaign is not None and run_dir is None and campaign.checkout.resolve() != checkout.resolve():
+    if (
+        checkout is not None
+        and campaign is not None
+        and run_dir is None
+        and campaign.checkout.resolve() != checkout.resolve()
+    ):
         campaign = None
     place = checkout or (campaign.checkout if campaign else Path.cwd())
-    report = examine(place, moment, words=list(words) if words else None, campaign=campaign, setup_rc=setup_rc, keep=not no_keep)
+    report = examine(
+        place, moment, words=list(words) if words else None, campaign=campaign, setup_rc=setup_rc, keep=not no_keep
+    )
     emit(report, form, out)
     verdict = str(report.extra["verdict"])
     if verdict == "fail":
@@ -101,9 +123,13 @@ def doctor(
 
 
 @click.command()
-@click.option("--mode", type=click.Choice(["rlcr", "goal", "loop"]), help="Who keeps the loop. Default: the campaign's mode.")
+@click.option(
+    "--mode", type=click.Choice(["rlcr", "goal", "loop"]), help="Who keeps the loop. Default: the campaign's mode."
+)
 @_RUN
-@click.option("--contract", type=_FILE, help="A drafted contract (JSON) instead of a campaign's; needs --checkout and --root.")
+@click.option(
+    "--contract", type=_FILE, help="A drafted contract (JSON) instead of a campaign's; needs --checkout and --root."
+)
 @click.option("--checkout", type=_FOLDER, help="With --contract: the SGLang checkout.")
 @click.option("--root", type=_FOLDER, help="With --contract: the artifact root.")
 @click.option("--fork", help="With --contract: the fork to which a pull request goes.")
@@ -126,7 +152,14 @@ def prompt(
     if checkout is None or root is None or mode is None:
         raise UsageFault("a prompt from a contract needs --mode, --checkout and --root")
     return prompts.prompt_of_file(
-        contract, mode, checkout=checkout, root=root, run=run_dir, fork=fork, focus=list(focus), requirements=list(requirements)
+        contract,
+        mode,
+        checkout=checkout,
+        root=root,
+        run=run_dir,
+        fork=fork,
+        focus=list(focus),
+        requirements=list(requirements),
     )
 
 

@@ -139,13 +139,13 @@ class Scene:
         }  # fmt: skip
         return {**fields, **{k: str(v) for k, v in changes.items()}}
 
-    def write_state(self, name: str = "state.md", **changes: object) -> None:
+    def write_state(self, file: str = "state.md", /, **changes: object) -> None:
         """The state file, under a name."""
         self.loop.mkdir(parents=True, exist_ok=True)
         for old in self.loop.glob("*state.md"):
             old.unlink()
         lines = [f"{k}: {v}".rstrip() for k, v in self.state(**changes).items()]
-        (self.loop / name).write_text("\n".join(["---", *lines, "---", ""]))
+        (self.loop / file).write_text("\n".join(["---", *lines, "---", ""]))
 
     def start(self, **changes: object) -> None:
         """A loop as it stands right after its start."""

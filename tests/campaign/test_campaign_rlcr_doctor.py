@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.campaign.rlcr_scene import STAMP, Scene, codex, git, program
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
 from infer_forge.campaign.rlcr import examine, loops_in, parse_state, parse_tracker
 from infer_forge.campaign.rlcr.runtime import ask
+from tests.campaign.rlcr_scene import STAMP, Scene, codex, git, program
 
 BEFORE = [".humanize/p.md", "--yolo", "--base-branch", "main"]
 

@@ -47,7 +47,7 @@ def d2_programs(case: Case) -> Seen:
     """Programs on PATH."""
     path, data = case.environ.get("PATH"), rules_data()
     gone = [n for n in data["needs"] if shutil.which(n, path=path) is None]
-    if not any(shutil.which(n, path=path) for n in data["timeout_programs"]):
+    if not any(shutil.which(str(n), path=path) for n in data["timeout_programs"]):
         gone.append("timeout")
     refused = any(n in ("codex", "jq", "git") for n in gone)
     return (

@@ -76,8 +76,8 @@ def find(environ: Mapping[str, str], home: Path) -> Runtime:
     made = Runtime(None, tried=found.tried)
     made.rewrite = next((why for p in found.tried if (why := rewrite_in(Path(p)))), None)
     if made.rewrite is None:
-        path = environ.get("PATH")
-        program = next((p for n in rules_data()["rewrite"]["programs"] if (p := shutil.which(n, path=path))), None)
+        path, names = environ.get("PATH"), cast("list[str]", rules_data()["rewrite"]["programs"])
+        program = next((p for n in names if (p := shutil.which(n, path=path))), None)
         made.rewrite = f"program {program}" if program else None
     return made
 
