@@ -1,0 +1,165 @@
+"""What each repository looks like now, told plainly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infer_forge.base import redact
+from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.tables import Column, Table
+from infer_forge.workspace import gitcall
+from infer_forge.workspace.model import Entry, RepoState, Workspace
+
+OK, ABSENT, EMPTY, DIRTY, DETACHED, SHALLOW = "ok", "absent", "empty", "dirty", "detached", "shallow"
+MISSING_COMMIT, DIVERGED, AHEAD, BEHIND, OFF_PIN = "missing_commit", "diverged", "ahead", "behind", "off_pin"
+UNDECIDED = "history_unknown"
+
+
+def state_of(
+    folder: Path, *, name: str = "", role: str = "", branch: str | None = None, pinned: str | None = None
+) -> RepoState:
+    """Look at one checkout.
+
+    Args:
+        branch: the default branch that ahead and behind are counted against. pinned: the commit that the root records.
+    """
+    state = RepoState(name or folder.name, role, str(folder), pinned=pinned, default_branch=branch)
+    if not (folder / ".git").exists():
+        state.present = False
+        state.tell(ABSENT, "it is not checked out: infer-forge workspace sync")
+        return state
+    commit = gitcall.ask(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    state.commit = commit.strip() if commit else None
+    remote = gitcall.ask(folder, "remote", "get-url", "origin")
+    state.remote = redact.redact(remote.strip()) if remote else None
+    named = gitcall.ask(folder, "symbolic-ref", "--short", "--quiet", "HEAD")
+    state.branch = named.strip() if named else None
+    if state.commit is None:
+        state.tell(EMPTY, "it has no commit to stand on")
+        return state
+    _look_at_files(state, folder)
+    _look_at_history(state, folder)
+    if not state.states:
+        state.states, state.said = [OK], ["clean, on its pin or ahead of nothing"]
+    return state
+
+
+def _look_at_files(state: RepoState, folder: Path) -> None:
+    lines = gitcall.call(folder, "status", "--porcelain", "--untracked-files=normal", "-z").split("\0")
+    entries = [x for x in lines if len(x) > 3 and x[2] == " "]
+    state.untracked = sum(1 for x in entries if x.startswith("??"))
+    state.changed = len(entries) - state.untracked
+    if state.changed or state.untracked:
+        state.tell(
+            DIRTY,
+            f"{state.changed} changed and {state.untracked} untracked files: a result here has no commit that tells it",
+        )
+    if state.branch is None:
+        state.tell(DETACHED, f"no branch: new commits at {(state.commit or '')[:12]} would belong to none")
+
+
+def _look_at_history(state: RepoState, folder: Path) -> None:
+    shallow = (gitcall.ask(folder, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
+    if shallow:
+        state.tell(SHALLOW, "history is cut off: older commits are not here, and what contains what may be unknown")
+    if state.pinned and gitcall.ask(folder, "cat-file", "-e", f"{state.pinned}^{{commit}}") is None:
+        state.tell(
+            MISSING_COMMIT, f"the pinned commit {state.pinned[:12]} is not in this repository: fetch it, or pin another"
+        )
+    elif state.pinned and state.pinned != state.commit:
+        state.tell(OFF_PIN, f"it stands on {(state.commit or '')[:12]}, the root pins {state.pinned[:12]}")
+    upstream = f"refs/remotes/origin/{state.default_branch}"
+    if not state.default_branch or gitcall.ask(folder, "rev-parse", "--verify", "--quiet", upstream) is None:
+        state.tell(UNDECIDED, f"origin has no branch {state.default_branch} here: ahead and behind are not known")
+        return
+    if shallow and gitcall.ask(folder, "merge-base", "HEAD", upstream) is None:
+        return  # said already: the cut hides where they part
+    counts = gitcall.call(folder, "rev-list", "--left-right", "--count", f"HEAD...{upstream}").split()
+    state.ahead, state.behind = int(counts[0]), int(counts[1])
+    if state.ahead and state.behind:
+        state.tell(
+            DIVERGED,
+            f"{state.ahead} commits that origin/{state.default_branch} lacks, {state.behind} that are missing here",
+        )
+    elif state.ahead:
+        state.tell(AHEAD, f"{state.ahead} commits that origin/{state.default_branch} lacks: nobody else has them")
+    elif state.behind:
+        state.tell(BEHIND, f"{state.behind} commits behind origin/{state.default_branch}, as last fetched")
+
+
+def pins(root: Path) -> dict[str, str]:
+    """Path -> commit of each submodule, as the root's last commit records it."""
+    out = gitcall.ask(root, "ls-tree", "-r", "-z", "HEAD") or ""
+    found: dict[str, str] = {}
+    for line in out.split("\0"):
+        head, _, path = line.partition("\t")
+        if head.startswith("160000 "):
+            found[path] = head.split()[2]
+    return found
+
+
+def states(workspace: Workspace, names: tuple[str, ...] = ()) -> list[RepoState]:
+    """The state of the named repositories, or of all."""
+    pinned = pins(workspace.root)
+    return [state_in(workspace, e, pinned) for n, e in sorted(workspace.entries.items()) if not names or n in names]
+
+
+def state_in(workspace: Workspace, entry: Entry, pinned: dict[str, str]) -> RepoState:
+    """The state of one repository of the workspace."""
+    return state_of(
+        workspace.folder(entry), name=entry.name, role=entry.role, branch=entry.branch, pinned=pinned.get(entry.path)
+    )
+
+
+def table(found: list[RepoState], title: str = "repositories") -> Table:
+    """States as a table."""
+    columns = [
+        *(Column(c, "text") for c in ("repo", "role", "state", "branch", "commit", "pinned")),
+        *(Column(c, "int") for c in ("changed", "untracked", "ahead", "behind")),
+    ]
+    rows = [
+        [
+            s.name,
+            s.role,
+            s.states,
+            s.branch,
+            _short(s.commit),
+            _short(s.pinned),
+            s.changed,
+            s.untracked,
+            s.ahead,
+            s.behind,
+        ]
+        for s in found
+    ]
+    return Table(title, columns, rows)
+
+
+def _short(commit: str | None) -> str | None:
+    return commit[:12] if commit else None
+
+
+# What keeps a result from being told by a commit; the other states are only worth knowing.
+TROUBLE = (ABSENT, EMPTY, DIRTY, MISSING_COMMIT, DIVERGED)
+
+
+def status(workspace: Workspace, names: tuple[str, ...] = ()) -> Report:
+    """Every repository, and every task's worktree, with what is unusual about it."""
+    from infer_forge.workspace.worktrees import worktree_states
+
+    report = Report(
+        "workspace_status",
+        Header(coverage={"repositories": len(workspace.entries)}, more={"root": str(workspace.root)}),
+    )
+    found, trees = states(workspace, names), worktree_states(workspace, names)
+    report.add(table(found))
+    if trees:
+        report.add(table(trees, "worktrees"))
+    for state in (*found, *trees):
+        for code, sentence in zip(state.states, state.said, strict=True):
+            if code != OK:
+                severity = "warning" if code in TROUBLE else "info"
+                report.findings.append(Finding(code.upper(), f"{state.name}: {sentence}", severity))
+    odd = sum(1 for s in (*found, *trees) if set(s.states) & set(TROUBLE))
+    report.summary = [f"{workspace.root}: {len(found)} repositories, {len(trees)} worktrees, {odd} need attention"]
+    return report

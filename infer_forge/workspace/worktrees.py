@@ -1,0 +1,185 @@
+"""A task's own checkouts: one worktree a repository, on a named branch, for just the repositories that it needs (B12, B15)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+from infer_forge.base import jsonio
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
+from infer_forge.workspace import gitcall, layout, states
+from infer_forge.workspace.model import RepoState, Workspace
+from infer_forge.workspace.proofs import prove_commit
+
+_TASK = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")
+BASES = ("pin", "default")
+
+
+def branch_of(task: str) -> str:
+    """The branch that a task works on, in each of its repositories."""
+    return f"task/{task}"
+
+
+def task_worktrees(workspace: Workspace, task: str, names: tuple[str, ...], *, base: str = "pin") -> dict[str, Any]:
+    """Give a task a worktree of each named repository, on the branch `task/TASK`; one that is there stays as it is.
+
+    Args:
+        base: where a new branch starts: the root's `pin`, or the remote's `default` branch as last fetched.
+
+    Returns:
+        The task's manifest: `{task, branch, repositories: {name: {base, path}}}`, written to `tasks/TASK.yaml` of the root.
+
+    Raises:
+        GateRefused: a repository is absent, lacks the base, or the branch is checked out elsewhere; nothing is left then.
+    """
+    if not _TASK.match(task) or ".." in task or task.endswith((".lock", ".")):
+        raise UsageFault(f"{task!r} is no task id")
+    if base not in BASES:
+        raise UsageFault(f"a base is one of {', '.join(BASES)}")
+    unknown = [n for n in names if n not in workspace.entries]
+    if unknown:
+        raise InputUnusable(
+            f"not in the workspace: {', '.join(unknown)}", next_step="infer-forge workspace add REPO --role ROLE"
+        )
+    manifest = manifest_of(workspace, task) or {"task": task, "branch": branch_of(task), "repositories": {}}
+    wanted = names or tuple(manifest["repositories"])
+    if not wanted:
+        raise UsageFault("no repository is named", next_step="--repo NAME, or `repositories` in the task's definition")
+    pinned, made = states.pins(workspace.root), list[str]()
+    try:
+        for name in dict.fromkeys(wanted):
+            entry = _add(workspace, task, name, base, pinned, made)
+            manifest["repositories"].setdefault(name, entry)
+    except ForgeError:
+        for name in made:
+            _remove(workspace, task, name, branch=True)
+        raise
+    _write(workspace, task, manifest)
+    return manifest
+
+
+def _place(workspace: Workspace, task: str, name: str) -> Path:
+    return workspace.root / layout.WORKTREES / task / name
+
+
+def _add(
+    workspace: Workspace, task: str, name: str, base: str, pinned: dict[str, str], made: list[str]
+) -> dict[str, str]:
+    entry, place = workspace.entries[name], _place(workspace, task, name)
+    folder, branch = workspace.folder(entry), branch_of(task)
+    told = {"path": str(place.relative_to(workspace.root))}
+    if (place / ".git").exists():
+        return {"base": gitcall.call(place, "rev-parse", "HEAD").strip(), **told}
+    if not (folder / ".git").exists():
+        raise GateRefused(f"{name} is not checked out", next_step="infer-forge workspace sync")
+    wanted = pinned.get(entry.path) if base == "pin" else f"refs/remotes/origin/{entry.branch}"
+    start = gitcall.ask(folder, "rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}") if wanted else None
+    if start is None:
+        raise GateRefused(
+            f"{name} does not have its {base} {wanted or ''}".rstrip(), next_step="infer-forge workspace sync"
+        )
+    there = gitcall.ask(folder, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") is not None
+    gitcall.call(folder, "worktree", "prune")
+    words = [
+        "worktree",
+        "add",
+        "--quiet",
+        *([] if there else ["-b", branch]),
+        str(place),
+        branch if there else start.strip(),
+    ]
+    try:
+        gitcall.call(folder, *words, timeout_s=gitcall.NETWORK_S)
+    except gitcall.GitFailed as exc:
+        raise GateRefused(f"{name}: {exc.said}", where=str(place)) from None
+    if not there:
+        made.append(name)
+    return {"base": start.strip(), **told}
+
+
+def _remove(workspace: Workspace, task: str, name: str, *, branch: bool) -> None:
+    folder = workspace.folder(workspace.entries[name])
+    gitcall.call(folder, "worktree", "remove", str(_place(workspace, task, name)))
+    if branch:
+        gitcall.run(folder, "branch", "--quiet", "-D", branch_of(task))
+
+
+def manifest_of(workspace: Workspace, task: str) -> dict[str, Any] | None:
+    """A task's manifest, None when it has none."""
+    import yaml
+
+    file = workspace.root / layout.TASKS / f"{task}.yaml"
+    try:
+        data: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+        raise InputUnusable(f"cannot be read: {' '.join(str(exc).split())[:160]}", where=str(file)) from None
+    if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("repositories"), dict):
+        raise InputUnusable("is no manifest of a task's repositories", where=str(file))
+    return cast("dict[str, Any]", data)
+
+
+def _write(workspace: Workspace, task: str, manifest: dict[str, Any]) -> None:
+    file = workspace.root / layout.TASKS / f"{task}.yaml"
+    jsonio.write_atomic(file, layout.yaml_text(manifest))
+    gitcall.commit_all(workspace.root, f"Repositories of {task}", str(file.relative_to(workspace.root)))
+
+
+def folders_of(workspace: Workspace, task: str) -> dict[str, Path]:
+    """Name -> worktree of a task's repositories.
+
+    Raises:
+        InputUnusable: the task has none here.
+    """
+    manifest = manifest_of(workspace, task)
+    if manifest is None:
+        raise InputUnusable(
+            f"the task {task} has no worktrees here", next_step=f"infer-forge workspace task {task} --repo NAME"
+        )
+    return {name: _place(workspace, task, name) for name in manifest["repositories"] if name in workspace.entries}
+
+
+def worktree_states(workspace: Workspace, names: tuple[str, ...] = ()) -> list[RepoState]:
+    """The state of every task's worktrees."""
+    found: list[RepoState] = []
+    for file in sorted((workspace.root / layout.TASKS).glob("*.yaml")):
+        for name, folder in folders_of(workspace, file.stem).items():
+            if folder.is_dir() and (not names or name in names):
+                entry = workspace.entries[name]
+                found.append(states.state_of(folder, name=f"{file.stem}/{name}", role=entry.role, branch=entry.branch))
+    return found
+
+
+def close_worktrees(workspace: Workspace, task: str) -> list[str]:
+    """Remove a task's worktrees; the branches stay. Manifest and captured commits stay too.
+
+    Raises:
+        GateRefused: a worktree has changed files, or commits that its remote does not have and no bundle keeps.
+    """
+    folders = {n: f for n, f in folders_of(workspace, task).items() if f.is_dir()}
+    bundles = _bundles(workspace, task)
+    faults: list[str] = []
+    for name, folder in folders.items():
+        state = states.state_of(folder, name=name)
+        if state.changed or state.untracked:
+            faults.append(f"{name} has changed files")
+        elif state.commit and not (proof := prove_commit(folder, state.commit, bundles=bundles)).holds:
+            faults.append(f"{name}: {proof.why}")
+    if faults:
+        raise GateRefused(
+            "; ".join(faults), next_step=f"push them, or infer-forge workspace verify --task {task} --bundle"
+        )
+    for name in folders:
+        _remove(workspace, task, name, branch=False)
+    return list(folders)
+
+
+def _bundles(workspace: Workspace, task: str) -> tuple[dict[str, Any], ...]:
+    """The bundles that the task's last capture names."""
+    file = workspace.root / layout.TASKS / f"{task}.commits.json"
+    if not file.is_file():
+        return ()
+    repositories: dict[str, Any] = jsonio.read_json(file)["repositories"]
+    return tuple(r["bundle"] for r in repositories.values() if r.get("bundle"))
