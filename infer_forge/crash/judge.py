@@ -179,6 +179,10 @@ class Judge(Plain):
     def _async(self, first: Event, roots: list[Event], logs: list[CallLog]) -> None:
         v = self.verdict
         root, tied = root_process(first, roots)
+        noted = next((e.origin.rank for e in self.events if e.sig == "torchrun_first_failure"), None)
+        if tied and (agreed := next((e for e in tied if e.rank == noted), None)) is not None:
+            root, tied = agreed, []
+            self.verdict.facts["tie_broken_by"] = "torchrun's first observed failure"
         self._take(root)
         v.cuda_crash = True
         v.certainty = "surfaced_only"

@@ -158,6 +158,10 @@ class Plain(Judgement):
             v.cls = "killed_host" if (s := signature_of(cascade[0])) is not None and s.death else cascade[0].sig
             v.certainty = "unknown"
             v.meaning = "only consequences are in the input: who ended the process, or why, is not"
+            noted = next((e for e in self.events if e.sig == "torchrun_first_failure"), None)
+            if noted is not None:
+                v.rank = noted.rank
+                v.facts["exitcode"] = noted.facts.get("exitcode")
             v.missing_inputs.append("the log from before the first consequence, of every rank, and the kernel log")
         elif never := [e for e in self.events if e.sig == "sanitizer_never_ran"]:
             self._take(never[0])

@@ -196,8 +196,8 @@ def parse(text: str, no: int, base: Origin, clock: Clock) -> Line:
 
 
 def _ranks(parts: list[str]) -> tuple[int | None, str | None]:
-    """`TP2` is rank 2; `DP1 TP4` has no single number here (the sizes are unknown) and stays a label."""
-    if len(parts) == 1:
+    """`TP2` is rank 2; `DP1 TP4` (sizes unknown) and `DP0` (an engine process, no worker) stay labels."""
+    if len(parts) == 1 and parts[0].startswith("TP"):
         return int(parts[0][2:]), None
     return None, " ".join(parts)
 

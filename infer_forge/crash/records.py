@@ -314,3 +314,58 @@ class Coredump:
                 self.facts,
             )
         )
+
+
+_ELASTIC = re.compile(r"^\s*(?P<key>time|host|rank|exitcode)\s*: (?P<value>\S+)(?: \((?P<more>[^)]*)\))?")
+
+
+class FirstFailure:
+    """torchrun's own note of the first failure that it observed: time, host, rank, exit code, pid."""
+
+    def __init__(self, line: Line, sink: list[Event]) -> None:
+        """Open at `Root Cause (first observed failure)`."""
+        self.origin = line.origin
+        self.head = line
+        self.sink = sink
+        self.told: dict[str, str] = {}
+        self.lines = 0
+        self.took = True
+        self.done = False
+
+    def feed(self, line: Line) -> bool:
+        """Up to twelve lines of `key : value`."""
+        self.lines += 1
+        found = _ELASTIC.match(line.text)
+        self.took = found is not None
+        if found:
+            self.told[found["key"]] = found["value"]
+            if found["key"] == "exitcode" and (found["more"] or "").startswith("pid: "):
+                self.told["pid"] = found["more"][5:]
+        if self.lines >= 12 or "exitcode" in self.told:
+            self.finish()
+            return False
+        return True
+
+    def finish(self) -> None:
+        """Give the note once, when it names a rank."""
+        rank = self.told.get("rank", "")
+        if self.done or not rank.isdigit():
+            return
+        self.done = True
+        pid = self.told.get("pid", "")
+        origin = Origin(self.origin.path, self.told.get("host"), int(pid) if pid.isdigit() else None, int(rank))
+        facts: dict[str, Any] = {"exitcode": self.told.get("exitcode"), "time": self.told.get("time")}
+        head = self.head
+        self.sink.append(
+            Event(
+                "torchrun_first_failure",
+                "info",
+                head.no,
+                head.text[:MAX_TEXT],
+                origin,
+                head.time,
+                head.stamp,
+                "log",
+                facts,
+            )
+        )

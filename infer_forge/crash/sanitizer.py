@@ -107,6 +107,8 @@ _NEAREST = re.compile(
     r"base>0x[0-9a-fA-F]+) of size (?P<alloc>[\d,]+) bytes|(?P<inside>inside the nearest allocation)"
 )
 _AND = re.compile(r"and (?P<access>Read|Write|Atomic) access at (?P<where>.+)$")
+_HAZARD = re.compile(r"(?P<access>Read|Write|Atomic) Thread (?P<thread>\([^)]*\)) at (?P<where>.+)$")
+_OLD_WHERE = re.compile(r"0x[0-9a-fA-F]+ in (?:(?P<file>[^\s:]+\.\w+):(?P<line>\d+):)?(?P<kernel>.+)$")
 _UNINIT = re.compile(r"Uninitialized access at (?P<address>0x[0-9a-fA-F]+) on access by (?P<by>.+)$")
 _HOST = re.compile(r"(?:Host|Device) Frame: ?(?P<name>[^\[]*?)(?: ?\[0x[0-9a-fA-F]+\]|$)")
 _MAX_RECORD = 400
@@ -203,6 +205,8 @@ class Record:
                 facts.setdefault("device_frames", []).append(name)
             elif name and len(self.host) < 40:
                 self.host.append(name)
+        elif found := _HAZARD.match(body):
+            self._race(found["where"], found["access"], found["thread"])
         elif "kernel" not in facts and (
             found := _AT_FILE_KERNEL.match(body) or _AT_NEW.match(body) or _AT_KERNEL.match(body)
         ):
@@ -213,17 +217,20 @@ class Record:
             return False
         return True
 
-    def _race(self, where: str, access: str) -> None:
-        found = _WHERE.match(where)
-        name = found["kernel"] if found else where
+    def _race(self, where: str, access: str, thread: str | None = None) -> None:
+        """One access of a hazard, in analysis or hazard mode, of either generation."""
+        found = _OLD_WHERE.match(where) or _WHERE.match(where)
+        told = found.groupdict() if found else {"kernel": where}
         entry: dict[str, Any] = {"access": access.lower(), "at": where.strip()}
-        if found and found["hazards"]:
-            entry["hazards"] = _number(found["hazards"])
+        if told.get("hazards"):
+            entry["hazards"] = _number(told["hazards"])
+        if thread:
+            entry["thread"] = thread
         self.facts.setdefault("accesses", []).append(entry)
-        self.facts.setdefault("kernel", name.strip())
-        if found and found["file"]:
-            self.facts.setdefault("file", found["file"])
-            self.facts.setdefault("line", found["line"])
+        self.facts.setdefault("kernel", told["kernel"].strip())
+        if told.get("file"):
+            self.facts.setdefault("file", told["file"])
+            self.facts.setdefault("line", told["line"])
 
     def finish(self) -> None:
         """Give the record once."""

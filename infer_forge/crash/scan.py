@@ -15,7 +15,7 @@ from infer_forge.crash import calls as api
 from infer_forge.crash import kernel_log, sanitizer, signatures
 from infer_forge.crash.model import MAX_TEXT, Event, Line, Origin, Stack
 from infer_forge.crash.prefixes import Clock, clean, origin_of_path, parse
-from infer_forge.crash.records import Collector, Coredump, Stacks, Traceback
+from infer_forge.crash.records import Collector, Coredump, FirstFailure, Stacks, Traceback
 
 MAX_LINE = 8 << 20
 SHOWN_LINE = 4000
@@ -32,6 +32,7 @@ _COREDUMP = (
     "focus set to CUDA kernel",
     "Writing ELF file to",
 )
+_ELASTIC = "Root Cause (first observed failure)"
 _PROCESS = rb"Process [0-9]+: "
 
 
@@ -47,7 +48,7 @@ _SCREENS = (
 def _screened() -> tuple[tuple[bytes, tuple[bytes, ...]], ...]:
     """Each screen with the anchors that hold it; an anchor without a screen is its own."""
     words = {*signatures.anchors(), *sanitizer.ANCHORS, *kernel_log.ANCHORS, *api.ANCHORS}
-    words |= {*_TRACEBACK, *_CHAIN, *_STACKS, *_COREDUMP, "Process "}
+    words |= {*_TRACEBACK, *_CHAIN, *_STACKS, *_COREDUMP, _ELASTIC, "Process "}
     groups: dict[str, list[bytes]] = {}
     for word in sorted(words):
         screen = next((s for s in _SCREENS if s in word), word)
@@ -261,6 +262,9 @@ class Scanner:
             return
         if any(w in text for w in _COREDUMP):
             self._open(Coredump(line, evidence.events), line)
+            return
+        if _ELASTIC in text:
+            self._open(FirstFailure(line, evidence.events), line)
             return
         if any(w in text for w in _STACKS) or re.match(r"\s*Process \d+: ", text):
             self._open(Stacks(line, evidence.stacks), line)

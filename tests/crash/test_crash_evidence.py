@@ -279,7 +279,7 @@ def test_a_pickle_bomb_is_refused_and_never_runs(tmp_path: Path) -> None:
         ("[2026-01-01 10:00:00 DP1 TP4] x", None, "DP1 TP4", None, "x"),
         ("(VllmWorker rank=2 pid=225) x", 2, None, 225, "x"),
         ("(Worker_TP1 pid=672838) ERROR 01-02 03:04:05 [a.py:3] x", 1, None, 672838, "x"),
-        ("(EngineCore_DP0 pid=7) x", 0, None, 7, "x"),
+        ("(EngineCore_DP0 pid=7) x", None, "DP0", 7, "x"),
         ("[rank3]: x", 3, None, None, "x"),
         ("[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] x", 0, None, None, "[Rank 0] x"),
         ("[E ProcessGroupNCCL.cpp:458] [Rank 7] x", 7, None, None, "[Rank 7] x"),
@@ -317,3 +317,30 @@ def test_zones_are_honoured_and_years_borrowed() -> None:
 )
 def test_kernel_names_are_shortened(long: str, short: str) -> None:
     assert names.short(long) == short
+
+
+def test_a_hazard_of_either_generation_tells_both_accesses(tmp_path: Path) -> None:
+    old = (
+        "========= ERROR: Potential RAW hazard detected at __shared__ 0x8c in block (0,0,0) :\n"
+        "=========     Write Thread (33,0,0) at 0x00000120 in /s/race.cu:26:sum_kernel(int*)\n"
+        "=========     Read Thread (0,0,0) at 0x00000150 in /s/race.cu:31:sum_kernel(int*)\n"
+    )
+    new = old.replace("0x00000120 in /s/race.cu:26:sum_kernel(int*)", "sum_kernel(int*)+0x120 in race.cu:26")
+    for name, text in (("old", old), ("new", new)):
+        found = verdict(tmp_path / name, text)
+        assert found["class"] == "racecheck_hazard"
+        assert found["kernel"] == "sum_kernel"
+        assert found["location"]["line"] == 26
+        assert [a["access"] for a in found["facts"]["accesses"]] == ["write", "read"]
+
+
+def test_torchruns_first_failure_names_the_rank_where_nothing_else_does(tmp_path: Path) -> None:
+    text = (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-03-01_10:00:00\n  host      : node1\n"
+        "  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 4242)\n"
+    )
+    found = verdict(tmp_path, text)
+    assert found["class"] == "killed_host"
+    assert found["rank"] == 3
+    assert found["certainty"] == "unknown"

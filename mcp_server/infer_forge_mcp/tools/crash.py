@@ -6,22 +6,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infer_forge_mcp.toolkit import Answer, tool
+from infer_forge_mcp.toolkit import Answer, run_command, tool
 
 Engine = Annotated[
     Literal["sglang", "vllm", "trtllm", "tokenspeed"] | None,
     Field(description="Engine that crashed; words the next command only. Default: unknown."),
 ]
-Blocking = Annotated[
-    bool | None, Field(description="CUDA_LAUNCH_BLOCKING=1 was set. Default: what the log states.")
-]
+Blocking = Annotated[bool | None, Field(description="CUDA_LAUNCH_BLOCKING=1 was set. Default: what the log states.")]
 Graphs = Annotated[bool | None, Field(description="CUDA graphs were on. Default: what the log states.")]
-Caching = Annotated[
-    bool | None, Field(description="PyTorch's caching allocator was on. Default: what the log states.")
-]
+Caching = Annotated[bool | None, Field(description="PyTorch's caching allocator was on. Default: what the log states.")]
 World = Annotated[int | None, Field(ge=1, le=1_000_000, description="Number of ranks, 1 or more. Default: unknown.")]
 Command = Annotated[str | None, Field(description="The command that crashed, put into the next command.")]
 _KEPT_ROWS = 40
+_JOB_ABOVE_BYTES = 100 << 20  # about 5 s of reading; more goes on as a job
+
+
+def _option(name: str, value: str | bool | int) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{name}" if value else f"--no-{name}"]
+    return [f"--{name}", str(value)]
 
 
 @tool(toolset="crash", default=True, read_only=True, paged="timeline")
@@ -48,10 +51,22 @@ def triage_crash(
     evidence, what is missing, and exactly one next command. A surfaced_only frame is never the culprit."""
     from infer_forge.base.errors import UsageFault
     from infer_forge.crash import Context, triage
+    from infer_forge.crash.read import total_bytes
 
+    flags: dict[str, str | bool | int | None] = {
+        "engine": engine,
+        "launch-blocking": launch_blocking,
+        "graphs": graphs,
+        "caching": caching_allocator,
+        "world": world,
+        "run": command,
+    }
     _ = (limit, cursor)  # the cap pages the table
     if "-" in paths:
         raise UsageFault("standard input is the server's own wire", next_step="write the log to a file and name it")
+    if total_bytes(paths) > _JOB_ABOVE_BYTES:
+        words = [w for name, value in flags.items() if value is not None for w in _option(name, value)]
+        return run_command(["crash", "triage", *words, "--", *paths])
     return triage(paths, context=Context(engine, launch_blocking, graphs, caching_allocator, world, None, command))
 
 
@@ -85,7 +100,9 @@ def plan_crash_run(
 def explain_signature(
     what: Annotated[
         str,
-        Field(min_length=1, max_length=4000, description="A class such as ima_async, an Xid as 'xid 79', or one log line."),
+        Field(
+            min_length=1, max_length=4000, description="A class such as ima_async, an Xid as 'xid 79', or one log line."
+        ),
     ],
 ) -> Answer:
     """Use it for one error line, Xid number or class: meaning, whether the CUDA context is dead afterwards, whether it only
