@@ -88,6 +88,60 @@ def step_ceiling(
         lane, sha = _measure(trace, shape, cache, measured, walls, loads, prompt, answer, report)
         inputs.append(sha)
         report.header.more["rank"] = lane.rank
+    floors, families, steps = _tables()
+    for stage, (load, note) in loads.items():
+        _stage(
+            stage,
+            load,
+            shape,
+            layers_here,
+            split,
+            peaks,
+            floors,
+            families,
+            steps,
+            measured.get(stage),
+            walls.get(stage),
+        )
+        if note:
+            report.findings.append(Finding("LOAD", note, "info"))
+    report.header = Header(
+        inputs=inputs,
+        capture={"gpu": peaks.name, "tp": split.tp, "ep": split.ep, "pp": split.pp, "kv_bytes": split.kv_bytes},
+        thresholds={"peaks": peaks.source},
+        more=report.header.more,
+    )
+    for table in (steps, families, floors):
+        report.add(table)
+    report.extra["load"] = {"input_len": prompt, "output_len": answer, "batch": requests}
+    _tell(report, steps, families)
+    return report
+
+
+def _tell(report: Report, steps: Table, families: Table) -> None:
+    """Note, summary and next step of the finished tables."""
+    report.extra["note"] = (
+        "A floor: weights, caches and activations move once at the vendor's peak; families one after the other. "
+        "An idea gains at most its family's headroom."
+    )
+    for row in steps.dicts():
+        seen = (
+            f"; measured {row['measured_ms']:.3f} ms, {row['of_floor_pct']:.0f} % of it reached"
+            if row["measured_ms"]
+            else ""
+        )
+        what = f"{row['stage']}: {row['tokens']} tokens of {row['requests']} requests"
+        report.summary.append(f"{what}: floor {row['floor_ms']:.3f} ms{seen} ({row['complete']})")
+    best = max((r for r in families.dicts() if r["headroom_us"]), key=lambda r: r["headroom_us"], default=None)
+    report.next_step = (
+        f"the most headroom is in {best['family']} of {best['stage']}: {best['headroom_us']:.0f} us a step"
+        if best
+        else "give a trace (--trace) to see the headroom of each family"
+    )
+
+
+def _tables() -> tuple[Table, Table, Table]:
+    """Empty tables `floors`, `families`, `steps`."""
     floors = Table(
         "floors",
         [
@@ -134,50 +188,7 @@ def step_ceiling(
         ],
         title="Step floors",
     )
-    for stage, (load, note) in loads.items():
-        _stage(
-            stage,
-            load,
-            shape,
-            layers_here,
-            split,
-            peaks,
-            floors,
-            families,
-            steps,
-            measured.get(stage),
-            walls.get(stage),
-        )
-        if note:
-            report.findings.append(Finding("LOAD", note, "info"))
-    report.header = Header(
-        inputs=inputs,
-        capture={"gpu": peaks.name, "tp": split.tp, "ep": split.ep, "pp": split.pp, "kv_bytes": split.kv_bytes},
-        thresholds={"peaks": peaks.source},
-        more=report.header.more,
-    )
-    for table in (steps, families, floors):
-        report.add(table)
-    report.extra["load"] = {"input_len": prompt, "output_len": answer, "batch": requests}
-    report.extra["note"] = (
-        "A floor: weights, caches and activations move once at the vendor's peak; families one after the other. "
-        "An idea gains at most its family's headroom."
-    )
-    for row in steps.dicts():
-        seen = (
-            f"; measured {row['measured_ms']:.3f} ms, {row['of_floor_pct']:.0f} % of it reached"
-            if row["measured_ms"]
-            else ""
-        )
-        what = f"{row['stage']}: {row['tokens']} tokens of {row['requests']} requests"
-        report.summary.append(f"{what}: floor {row['floor_ms']:.3f} ms{seen} ({row['complete']})")
-    best = max((r for r in families.dicts() if r["headroom_us"]), key=lambda r: r["headroom_us"], default=None)
-    report.next_step = (
-        f"the most headroom is in {best['family']} of {best['stage']}: {best['headroom_us']:.0f} us a step"
-        if best
-        else "give a trace (--trace) to see the headroom of each family"
-    )
-    return report
+    return floors, families, steps
 
 
 def _peaks(where: Any, file: Path) -> GpuPeaks:
