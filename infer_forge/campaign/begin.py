@@ -96,7 +96,7 @@ def _task(found: inputs.Inputs, run: Path, mode: str) -> str:
     v = found.values
     rivals = ", ".join(v["frameworks"]["selected"])
     title = f"SGLang on {v['model']} against {rivals}"[:200]
-    stop = {"kind": "verdict_is", "selector": {"evidence": "campaign_stop"}, "field": "code"}
+    stop = {"kind": "verdict_is", "selector": {"evidence": "campaign"}, "field": "code", "minimum_trust": "observed"}
     definition = definition_of(
         {
             "type": "custom",

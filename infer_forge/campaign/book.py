@@ -191,9 +191,16 @@ def append(campaign: Campaign, kind: str, body: Mapping[str, Any]) -> Campaign:
     """Record one entry behind the head that the campaign was read at, anchor it, and renew the views.
 
     Raises:
-        GateRefused: somebody else recorded something since; read again and decide again.
+        GateRefused: the ledger was changed, or somebody else recorded something since; read again and decide again.
     """
     from infer_forge.base import jsonio
+
+    if campaign.records:
+        result, seen = verify(campaign)
+        if result == "fail":
+            raise GateRefused(
+                f"chain: {seen}", where=str(campaign.layout.ledger), next_step="restore the ledger from a copy"
+            )
 
     plain: dict[str, Any] = jsonio.loads(redact.redact(jsonio.dumps(dict(body)).decode()))
     number = campaign.round_number

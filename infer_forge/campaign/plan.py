@@ -40,9 +40,9 @@ def _goal(facts: Facts) -> str:
     better = "higher" if c.metric.higher_is_better else "lower"
     return (
         f"Make SGLang serve {facts.model} on {facts.hardware} ({facts.numbers}, {facts.topology}) at least as well as the best "
-        f"reproducible result of {', '.join(facts.rivals)} in the same environment: on every locked scenario the gap verdict for {c.metric.name} "
-        f"({c.metric.unit}, {better} is better) is ahead, tie or not_behind at a threshold of {facts.threshold_pct:g} per cent, inside the "
-        "SLA, by changes of SGLang code that are proved to work."
+        f"reproducible result of {', '.join(facts.rivals)} in the same environment: on every locked scenario the gap verdict for "
+        f"{c.metric.name} ({c.metric.unit}, {better} is better) is ahead, tie or not_behind at a threshold of {facts.threshold_pct:g} per "
+        "cent, inside the SLA, by changes of SGLang code that are proved to work."
     )
 
 

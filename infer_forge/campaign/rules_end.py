@@ -183,9 +183,8 @@ def _stop(campaign: Campaign) -> Answer:
     if done is None:
         return not_yet("it goes on")
     task = campaign.task()
-    told = any(e.kind == "campaign_stop" and e.data.get("record") == done.id for e in task.evidence)
-    return (
-        ok(f"{done['code']}")
-        if told
-        else unseen("the task does not know of the stop", "infer-forge campaign stop again")
+    if task.ended:
+        return ok(f"{done['code']}, the task is {task.status}")
+    return unseen(
+        "the task goes on although the campaign stopped", f"infer-forge campaign stop --code {done['code']} ends it"
     )

@@ -96,6 +96,7 @@ def status_report(campaign: Campaign) -> Report:
         "round_open": campaign.round is not None,
         "answers": answers,
         "run": str(campaign.layout.run),
+        "task": campaign.task_id,
     }
     report.next_step = step.command
     return report

@@ -110,8 +110,14 @@ def stop(campaign: Campaign, code: str, evidence: Sequence[str] = ()) -> Campaig
     Raises:
         GateRefused: the code is not met, the final report does not stand on the present verdict, or a final rule fails.
     """
-    if campaign.of("stop"):
-        raise GateRefused(f"it stopped with {campaign.of('stop')[0]['code']}", next_step="infer-forge campaign status")
+    from infer_forge.campaign.ending import end_task
+
+    done = campaign.last("stop")
+    if done is not None:
+        if done["code"] != code:
+            raise GateRefused(f"it stopped with {done['code']}", next_step="infer-forge campaign status")
+        end_task(campaign)  # a kill between the stop and the end of its task
+        return campaign
     result, seen, fix = judge(campaign, code, evidence)
     if result != gates.PASS:
         raise GateRefused(f"{code} is not met: {seen}", where=campaign.layout.run.name, next_step=fix or None)
@@ -141,13 +147,6 @@ def stop(campaign: Campaign, code: str, evidence: Sequence[str] = ()) -> Campaig
     after = book.append(campaign, "stop", body)
     end_task(after)
     return after
-
-
-def end_task(campaign: Campaign) -> None:
-    """Give the task its evidence and end it: a deliverable when complete, a follow-up handoff otherwise."""
-    from infer_forge.campaign.ending import deliver_or_hand_off
-
-    deliver_or_hand_off(campaign)
 
 
 def stop_verdict(campaign: Campaign) -> tuple[int, str]:

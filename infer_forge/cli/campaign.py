@@ -347,11 +347,12 @@ def stop_check(ctx: click.Context, run_dir: Path | None, hook: bool, form: str, 
 
     held = room.open_campaign(run_dir)
     code, why = room.stop_verdict(held)
+    done = held.last("stop")
     verdict = {0: "may_stop", 3: "cannot_tell", 4: "go_on"}[code]
     made = Report(
         "campaign_stop_check",
         summary=[f"{verdict}: {why}"],
-        extra={"verdict": verdict, "why": why},
+        extra={"verdict": verdict, "why": why, "code": done["code"] if done else None},
     )
     emit(made, form, out)
     if code:

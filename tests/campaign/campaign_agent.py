@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,11 +54,8 @@ class Agent:
     """Speaks to the campaign through the MCP tools, or the command line in a fresh process."""
 
     def __init__(self, tmp: Path, patch: pytest.MonkeyPatch) -> None:
-        use_fakes(patch)
-        patch.setenv("FAKE_BENCH", "mode=model noise=0.0005 seed=11")
-        patch.setenv("INFER_FORGE_NODE", "gpu07")
-        patch.setenv("PYTHONPATH", os.pathsep.join([os.environ["PYTHONPATH"], *sys.path[:1]]))
-        self.tmp, self.run = tmp, Path()
+        self.environment(patch)
+        self.tmp, self.run, self.notes = tmp, Path(), dict[str, str]()
         self.checkout = make_checkout(tmp / "sglang")
         self.model = make_model(tmp / "model")
         self.config = tmp / "search.yaml"
@@ -67,13 +63,23 @@ class Agent:
         raw["grid"] = SHORT
         env = {"FAKE_ENGINE": f"speed_file={self.checkout / 'speed.json'}"}
         raw["engines"] = [
-            {"framework": "sglang", "base": {"prefix_cache": True}, "env": env, "candidates": [{"name": "fa3", "attention_backend": "fa3"}]},
+            {
+                "framework": "sglang",
+                "base": {"prefix_cache": True},
+                "env": env,
+                "search": {"attention_backend": ["fa3"]},
+            },
             {"framework": "vllm", "base": {"prefix_cache": True}, "search": {"max_running_requests": [64]}},
-        ]  # fmt: skip
-        raw["engines"][0].pop("candidates")
-        raw["engines"][0]["search"] = {"attention_backend": ["fa3"]}
+        ]
         self.config.write_text(yaml.safe_dump(raw))
         self.claim: dict[str, Any] = {}
+
+    @staticmethod
+    def environment(patch: pytest.MonkeyPatch) -> None:
+        """The fakes first, a modelled load with little noise."""
+        use_fakes(patch)
+        patch.setenv("FAKE_BENCH", "mode=model noise=0.0005 seed=11")
+        patch.setenv("INFER_FORGE_NODE", "gpu07")
 
     def tool(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         """A tool of the server."""
@@ -141,13 +147,16 @@ class Agent:
         }
         self.record("lock_contract", config=str(self.config), set={**settings, **more})
 
-    def baseline(self) -> None:
-        """Search, winners afresh, accuracy of every engine, winner table, first verdict."""
+    def search(self) -> None:
+        """Search, winners afresh, accuracy of every engine."""
         common = ("--run", str(self.run), "--config", str(self.config))
         self.forge("bench", "search", *common)
         self.forge("bench", "search", *common, "--remeasure", "--launches", "3")
         for name in ("sglang", "vllm"):
             self.record("accuracy", framework=name, file=str(self.lm_eval(0.84)))
+
+    def baseline(self) -> None:
+        """Winner table, first verdict."""
         self.record("lock_baseline", min_launches=3)
         self.record("gap")
 
@@ -264,7 +273,7 @@ class Agent:
         place.write_text(json.dumps({**body, **more}))
         return self.record("soak", attempt=attempt, file=str(place))
 
-    def validate(self, attempt: str, head: str) -> None:
+    def validate(self, attempt: str, head: str) -> str:
         """Verdict, accuracy, soak, the patch off and on again, its mechanism."""
         base = git(self.checkout, "rev-parse", f"{head}~1")
         measured = self.measure()
@@ -276,6 +285,7 @@ class Agent:
         off = self.measure("--label", "off")
         git(self.checkout, "checkout", "-q", "main")
         self.record("mechanism", attempt=attempt, files=traces, off=off)
+        return measured
 
     def review(self, result: str) -> None:
         """The nine points."""
@@ -283,12 +293,6 @@ class Agent:
 
         points = {p: {"result": "pass", "evidence": "looked at, with the tests"} for p in POINTS}
         self.record("review", result=result, reviewer="other model", points=points)
-
-    def finish(self) -> None:
-        """Clean up, report, stop."""
-        self.record("cleanup")
-        self.report("final", code="A151")
-        self.record("stop", code="A151")
 
 
 def history_item(**more: Any) -> dict[str, Any]:

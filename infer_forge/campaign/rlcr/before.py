@@ -64,12 +64,16 @@ def d3_flags(case: Case) -> Seen:
     if refused:
         return wrong(
             f"this codex does not know {', '.join(refused)}: every review would fail",
-            "use a codex that has them (--full-auto went in 0.147.0), or a runtime whose hook no longer passes them",
+            "use a codex that has them (--full-auto went in 0.147.0), a runtime whose hook no longer passes them, or mode goal",
         )
     if unread:
         return unclear("; ".join(unread), "install codex and log in, then look again")
     data, listed = rules_data(), runtime.ask(["codex", "features", "list"], case.environ)
-    names = set(re.findall(r"^\s*([a-z_]+)\b", listed.text, re.MULTILINE)) if listed.rc == 0 else set[str]()
+    names = (
+        set(re.findall(r"^\s*([a-z_]+)\b(?!.*\bremoved\b)", listed.text, re.MULTILINE))
+        if listed.rc == 0
+        else set[str]()
+    )
     if (
         "--disable" in flags.get("exec", [])
         and data["new_hook_feature"] in names
@@ -89,7 +93,8 @@ def d4_login(case: Case) -> Seen:
     said = runtime.ask(["codex", "login", "status"], case.environ)
     if said.rc is None:
         return unclear(str(said.why), "codex login")
-    line = next((text.strip() for text in said.text.split("\n") if text.strip()), f"it ended with {said.rc}")
+    told = [text.strip() for text in said.text.split("\n") if text.strip() and not text.startswith("WARNING")]
+    line = told[-1] if told else f"it ended with {said.rc}"
     return good(line[:80]) if said.rc == 0 else wrong(line[:120], "codex login")
 
 

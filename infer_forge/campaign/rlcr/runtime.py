@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +23,9 @@ from infer_forge.campaign.rlcr.model import rules_data
 
 PROBE_S = 20.0
 """A program that does not answer `--help` within this time counts as not seen."""
+
+MOST_BYTES = 1 << 20
+"""A program that writes more than this about itself is ended too."""
 
 _FLAG = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)")
 _CODEX_LINE = re.compile(r"CODEX\w*(?:ARGS|FLAGS?)\w*\+?=|\bcodex\s+(?:exec|review)\b")
@@ -108,14 +114,28 @@ def ask(words: list[str], environ: Mapping[str, str], *, limit_s: float = PROBE_
     except OSError as fault:
         return Said(None, "", f"{program}: {fault.strerror or fault}")
     with process:
-        try:
-            out, _ = process.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            process.communicate()
-            return Said(None, "", f"{' '.join(words)} gave no answer in {limit_s:g} s")
+        out, finished = _read(process, limit_s)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    if not finished:
+        return Said(None, "", f"{' '.join(words)} gave no answer in {limit_s:g} s")
     return Said(process.returncode, out.decode("utf-8", "replace"))
+
+
+def _read(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, bool]:
+    """(what it wrote, at most `MOST_BYTES`, whether it ended by itself in time)."""
+    assert process.stdout is not None
+    out, end = bytearray(), time.monotonic() + limit_s
+    while (left := end - time.monotonic()) > 0 and len(out) < MOST_BYTES:
+        if not select.select([process.stdout], [], [], left)[0]:
+            break
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        if not piece:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, end - time.monotonic()))
+            break
+        out += piece
+    return bytes(out), process.poll() is not None
 
 
 def hook_flags(runtime: Runtime, environ: Mapping[str, str]) -> dict[str, list[str]]:
