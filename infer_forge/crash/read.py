@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -81,7 +81,26 @@ def sources(paths: list[str | Path]) -> list[Source]:
             raise InputUnusable(
                 f"holds more than {MAX_FILES:,} files", where=str(path), next_step="name the logs' folder"
             )
-    return found
+    return _once(found)
+
+
+def _once(found: list[Source]) -> list[Source]:
+    """A file that was named twice (alone and in its folder) is read once."""
+    seen: dict[str, Source] = {}
+    for source in found:
+        seen.setdefault("-" if source.shown == "stdin" else os.path.realpath(source.path), source)
+    return list(seen.values())
+
+
+def total_bytes(paths: Iterable[str | Path]) -> int:
+    """Bytes of the inputs as they lie on the disk; 0 for what is not there."""
+    total = 0
+    for path in paths:
+        try:
+            total += sum(s.size for s in sources([path]))
+        except InputUnusable:
+            continue
+    return total
 
 
 def _walk(root: Path) -> Iterator[Source]:

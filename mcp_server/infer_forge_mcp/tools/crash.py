@@ -66,7 +66,7 @@ def triage_crash(
         raise UsageFault("standard input is the server's own wire", next_step="write the log to a file and name it")
     if total_bytes(paths) > _JOB_ABOVE_BYTES:
         words = [w for name, value in flags.items() if value is not None for w in _option(name, value)]
-        return run_command(["crash", "triage", *words, "--", *paths])
+        return run_command(["crash", "triage", *words, *(f"./{p}" if p.startswith("-") else p for p in paths)])
     return triage(paths, context=Context(engine, launch_blocking, graphs, caching_allocator, world, None, command))
 
 
