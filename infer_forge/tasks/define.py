@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
@@ -15,6 +15,19 @@ from infer_forge.tasks.state import ACTIVE, BLOCKED, BUDGET_EXHAUSTED, DEFINED, 
 from infer_forge.tasks.verification import lock_hash as lock_hash
 from infer_forge.tasks.verification import verify as verify
 
+_MOST_DEPTH = 40
+
+
+def _too_deep(data: Any) -> bool:
+    """Whether plain data is nested so deep that writing it would fail."""
+    level: list[Any] = [data]
+    for _ in range(_MOST_DEPTH):
+        parts = [list(cast("dict[str, Any]", x).values()) if isinstance(x, dict) else x for x in level]
+        level = [y for x in parts if isinstance(x, list) for y in cast("list[Any]", x)]
+        if not level:
+            return False
+    return True
+
 
 def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:
     """The typed definition of plain data.
@@ -24,6 +37,12 @@ def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:
     """
     from pydantic import ValidationError
 
+    if _too_deep(data):
+        raise InputUnusable(
+            f"is nested more than {_MOST_DEPTH} levels deep",
+            where=where,
+            next_step="name the parts of all_of one by one",
+        )
     try:
         return TaskDefinition.model_validate(data)
     except ValidationError as exc:

@@ -33,6 +33,7 @@ def deliver(
     lookups: Lookups | None = None,
     capability: Mapping[str, Any] | None = None,
     baseline: Mapping[str, Any] | None = None,
+    accepted_by: str | None = None,
 ) -> Task:
     """End a task with its deliverable: the goal is checked again and the reproduction path verified, then it is archived.
 
@@ -41,6 +42,7 @@ def deliver(
         capability: of a capability task: `outcome` (add, update, merge, retire, no_change), `records` (ids of the journal),
             `check_suite` (label of the run).
         baseline: the capability manifest in force now (`baseline.manifest`).
+        accepted_by: the person (at a terminal) who lets it count though somebody changed the baseline meanwhile.
 
     Raises:
         GateRefused: naming everything that is not shown.
@@ -60,7 +62,7 @@ def deliver(
     ]
     checks += [("claims", "unknown", s) for s in unseen]
     failed = [f"{rule}: {seen}" for rule, result, seen in checks if result != "pass"]
-    failed += _capability_faults(store, task, capability, baseline)
+    failed += _capability_faults(store, task, capability, baseline, accepted_by)
     if verdict != MET or failed:
         raise GateRefused(
             f"it is no deliverable yet: {'; '.join(failed[:5]) or 'the goal is not met'}",
@@ -73,6 +75,7 @@ def deliver(
         "verified": [list(c) for c in checks],
         "capability": dict(capability) if capability else None,
         "baseline": dict(baseline)["digest"] if baseline else None,
+        "baseline_accepted_by": accepted_by,
     }
     return _end(store, task_id, DELIVERED, "delivered", content, require_met=True)
 
@@ -178,7 +181,11 @@ def _require_after(task: Task) -> None:
 
 
 def _capability_faults(
-    store: Store, task: Task, capability: Mapping[str, Any] | None, now: Mapping[str, Any] | None
+    store: Store,
+    task: Task,
+    capability: Mapping[str, Any] | None,
+    now: Mapping[str, Any] | None,
+    accepted_by: str | None,
 ) -> list[str]:
     """What a capability task lacks; and that no other task changed the baseline."""
     from infer_forge.tasks import baseline
@@ -187,7 +194,7 @@ def _capability_faults(
     if task.typed.type != "capability":
         if capability:
             return ["only a capability task changes the baseline"]
-        return _unauthorised(store, locked, now)
+        return [] if accepted_by else _unauthorised(store, locked, now)
     if not capability or capability.get("outcome") not in baseline.OUTCOMES:
         return [f"a capability task ends with an outcome: {', '.join(baseline.OUTCOMES)}"]
     faults = [] if capability.get("records") else ["it cites no journal record"]
@@ -222,4 +229,6 @@ def _unauthorised(store: Store, locked: Mapping[str, Any], now: Mapping[str, Any
     }
     if now["digest"] in released:
         return []
-    return ["the capability baseline changed since the lock, and no capability task delivered that change"]
+    return [
+        "the capability baseline changed since the lock, and no capability task delivered that change (a person may accept it)"
+    ]

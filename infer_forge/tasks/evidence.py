@@ -35,7 +35,8 @@ def evidence_of(kind: str, path: Path, trust: str = "recorded") -> dict[str, Any
         try:
             content: Any = jsonio.read_json(path)
             data = cast("dict[str, Any]", content) if isinstance(content, dict) else {"content": content}
-        except InputUnusable:
+            jsonio.dumps(data)
+        except (InputUnusable, TypeError):  # no JSON, or what cannot be written again: too deep, integers past 64 bits
             data = {}
     return {
         "kind": kind,

@@ -248,9 +248,7 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
         "phase": execution.phase,
         "result": result,
     }
-    report.summary = [
-        f"{execution.label} ({execution.id}) ended with {execution.exit_code} after {result.get('seconds')} s"
-    ]
+    report.summary = [f"{execution.label} ({execution.id}) ended with {execution.exit_code}{_after(result)}"]
     for name in ("stdout", "stderr"):
         if result.get(name) and result[name]["tail"].strip():
             report.summary.append(f"{name}: {result[name]['path']} ({result[name]['size_bytes']} bytes)")
@@ -266,6 +264,13 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
         )
     report.next_step = views.next_step(task)
     return _told(report)
+
+
+def _after(result: Mapping[str, Any]) -> str:
+    """How long it took, and why it was ended."""
+    seconds = result.get("seconds")
+    ended = result.get("ended_by")
+    return f", ended by {ended}" if ended else "" if seconds is None else f" after {seconds} s"
 
 
 def _offer(task_id: str, refused: Mapping[str, Any]) -> str:
@@ -313,13 +318,18 @@ def decide(task_id: str, statement: str, answer: str, person: str) -> Report:
 
 
 def deliver(
-    task_id: str, summary: str, *, capability: Mapping[str, Any] | None = None, tools: Mapping[str, Any] | None = None
+    task_id: str,
+    summary: str,
+    *,
+    capability: Mapping[str, Any] | None = None,
+    tools: Mapping[str, Any] | None = None,
+    accepted_by: str | None = None,
 ) -> Report:
     """End with the deliverable; its reproduction path is verified first."""
     with opened() as store:
         now = baseline.manifest(tools)
         baseline.keep(store, now)
-        task = ending.deliver(store, task_id, summary, capability=capability, baseline=now)
+        task = ending.deliver(store, task_id, summary, capability=capability, baseline=now, accepted_by=accepted_by)
     return _ended(task)
 
 

@@ -17,7 +17,7 @@ from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, stop_verdict
 from infer_forge.tasks.predicates import Lookups
 from infer_forge.tasks.resuming import take_up
-from infer_forge.tasks.state import load
+from infer_forge.tasks.state import Task, load
 from tests.tasks.task_samples import begun, block, maker
 
 NOTHING = Lookups(lambda _: None)
@@ -159,7 +159,11 @@ def test_a_block_over_the_budget_makes_the_task_wait_for_a_person(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = begun(store)
-    monkeypatch.setattr(blocks, "exhausted", lambda _: "the budget of 1440 minutes is used up")
+
+    def used_up(_: Task) -> str:
+        return "the budget of 1440 minutes is used up"
+
+    monkeypatch.setattr(blocks, "exhausted", used_up)
     with pytest.raises(GateRefused, match="1440 minutes"):
         block(store, task)
     assert load(store, task.id).status == "budget_exhausted"

@@ -172,3 +172,11 @@ def test_locking_an_online_diagnosis_makes_the_guard_read_only_until_the_end(sto
     assert ended.ending is not None
     assert [d["command"] for d in ended.ending["content"]["denied_writes"]] == ["touch x"]
     assert ownership.load().runs["default"].profile == "ordinary"
+
+
+def test_a_definition_nested_without_end_is_refused() -> None:
+    deep: dict[str, Any] = dict(EXIT)
+    for _ in range(300):
+        deep = {"kind": "all_of", "of": [deep]}
+    with pytest.raises(InputUnusable, match="levels deep"):
+        define.definition_of(definition(deep))

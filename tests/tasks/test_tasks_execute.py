@@ -180,3 +180,12 @@ def test_secrets_in_evidence_are_masked_and_the_record_stays_whole(store: Store,
     text = b"".join(c for _, c in store.read(events.ref_of(task.id)).items("events/"))
     assert token.encode() not in text
     assert task.evidence[-1].data["verdict"] == "ok"
+
+
+@pytest.mark.parametrize("text", ["[" * 400 + "]" * 400, '{"a": 1' + "0" * 400 + "}", '{"a": NaN}', "\xff", ""])
+def test_odd_evidence_never_keeps_a_run_open(store: Store, tmp_path: Path, text: str) -> None:
+    task = begun(store)
+    (tmp_path / "in").write_bytes(text.encode("latin-1"))
+    copy = ["cp", str(tmp_path / "in"), str(tmp_path / "ev.json")]
+    task, done = record(store, task.id, copy, label="make", evidence=[("x", tmp_path / "ev.json")])
+    assert (done.phase, len(task.evidence)) == ("result", 1)
