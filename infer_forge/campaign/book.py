@@ -226,15 +226,18 @@ def anchor(campaign: Campaign, head: str) -> None:
 
 def verify(campaign: Campaign) -> tuple[str, str]:
     """(`pass` | `fail` | `unknown`, what was seen): the chain, and that every anchored head is still in it."""
+    try:  # the anchors first: what another process records meanwhile is in the ledger before it is anchored
+        heads: list[str] = [str(n["head"]) for n in campaign.task().notes_of(ANCHOR)]
+        unseen = None
+    except ForgeError as fault:
+        heads, unseen = [], fault.what
     ledger = Ledger(campaign.layout.ledger)
     walked = ledger.verify()
     if not walked.ok:
         return "fail", f"line {walked.fault_line}: {walked.fault}"
-    try:
-        heads = [str(n["head"]) for n in campaign.task().notes_of(ANCHOR)]
-    except (ForgeError, GateRefused) as fault:
-        return "unknown", f"the task that anchors it cannot be read: {fault.what}"
-    known = {r.sha256 for r in campaign.records}
+    if unseen is not None:
+        return "unknown", f"the task that anchors it cannot be read: {unseen}"
+    known = {e.hash for e in ledger.entries()}
     gone = [h[:12] for h in heads if h not in known]
     if gone:
         return "fail", f"{len(gone)} recorded entries are gone: {', '.join(gone[:4])}"
