@@ -16,7 +16,7 @@ STEPS = {
     "synccheck_barrier": "barrier",
     "initcheck_kernel": "data_source",
     "initcheck_host_api": "data_source",
-    "python_exception": "config_line",
+    "python_exception": "read_frame",
     "traceback_cut": "more_lines",
     "sanitizer_leak": "sanitize",
 }  # fmt: skip

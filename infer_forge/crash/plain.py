@@ -27,6 +27,8 @@ class Plain(Judgement):
             self._application_xid(first, logs)
         elif first.sig == "rocm_hsa":
             v.certainty = "surfaced_only"
+        elif first.sig == "python_exception" and not first.frames:
+            v.step = "more_lines"
         elif first.sig == "traceback_cut":
             v.certainty = "unknown"
             v.cuda_crash = None
@@ -40,6 +42,8 @@ class Plain(Judgement):
         if first.frames and v.certainty == "proven" and first.group in ("python", "oom", "config", "build"):
             own = own_frame(first)
             v.location = {"file": own[0], "line": own[1]}
+            if v.step == "read_frame":
+                v.step_words |= {"file": own[0], "line": str(own[1])}
             v.api = own[2]
 
     def _oom(self, first: Event) -> None:

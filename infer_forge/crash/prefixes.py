@@ -197,8 +197,9 @@ def parse(text: str, no: int, base: Origin, clock: Clock) -> Line:
 
 def _ranks(parts: list[str]) -> tuple[int | None, str | None]:
     """`TP2` is rank 2; `DP1 TP4` (sizes unknown) and `DP0` (an engine process, no worker) stay labels."""
-    if len(parts) == 1 and parts[0].startswith("TP"):
-        return int(parts[0][2:]), None
+    tensor = [p for p in parts if p.startswith("TP")]
+    if len(tensor) == 1 and all(p.startswith(("TP", "EP")) for p in parts):  # experts are laid over the same ranks
+        return int(tensor[0][2:]), None
     return None, " ".join(parts)
 
 

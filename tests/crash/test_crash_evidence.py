@@ -279,6 +279,7 @@ def test_a_pickle_bomb_is_refused_and_never_runs(tmp_path: Path) -> None:
         ("[2026-01-01 10:00:00 DP1 TP4] x", None, "DP1 TP4", None, "x"),
         ("(VllmWorker rank=2 pid=225) x", 2, None, 225, "x"),
         ("(Worker_TP1 pid=672838) ERROR 01-02 03:04:05 [a.py:3] x", 1, None, 672838, "x"),
+        ("(Worker_TP3_EP3 pid=9) x", 3, None, 9, "x"),
         ("(EngineCore_DP0 pid=7) x", None, "DP0", 7, "x"),
         ("[rank3]: x", 3, None, None, "x"),
         ("[rank0]:[E321 02:07:08.408271257 ProcessGroupNCCL.cpp:607] [Rank 0] x", 0, None, None, "[Rank 0] x"),
