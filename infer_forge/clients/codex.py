@@ -21,6 +21,7 @@ _BLOCK = re.compile(rf"\n*{re.escape(_BEGIN)}\n(.*?){re.escape(_END)}\n", re.DOT
 _TABLE = re.compile(rf"^\s*\[mcp_servers\.(?:\"{SERVER_NAME}\"|{SERVER_NAME})\]", re.MULTILINE)
 _COMMAND = re.compile(r'^command\s*=\s*("(?:[^"\\]|\\.)*")', re.MULTILINE)
 _ARGS = re.compile(r"^args\s*=\s*(\[[^\]]*\])", re.MULTILINE)
+PASSED_ON = ("INFER_FORGE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 
 
 class Codex:
@@ -51,7 +52,9 @@ class Codex:
             )
         # JSON strings are valid TOML basic strings.
         table = f"[mcp_servers.{SERVER_NAME}]\ncommand = {json.dumps(command[0])}\nargs = {json.dumps(command[1:])}\n"
-        block = f"{_BEGIN}\n{table}startup_timeout_sec = 30\ntool_timeout_sec = 120\n{_END}\n"
+        # Codex hands a server few variables; without these it would keep its state elsewhere than the command line does.
+        passed = f"env_vars = {json.dumps(list(PASSED_ON))}\n"
+        block = f"{_BEGIN}\n{table}{passed}startup_timeout_sec = 30\ntool_timeout_sec = 120\n{_END}\n"
         new = f"{rest.rstrip()}\n\n{block}" if rest.strip() else block
         if new == old:
             return Change("MCP server", str(file), "unchanged")

@@ -17,7 +17,7 @@ from typing import Any
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
-from infer_forge.clients.model import Client, client_named, program_in
+from infer_forge.clients.model import Client, client_named, executable, program_in
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
 # A client without patience for optional servers drops those that need about a second (Codex 0.169.0).
@@ -48,7 +48,7 @@ def examine(
     found = client_named(client)
     checks = [*_skill_checks(found, project), *_server_checks(found, project), *_hook_checks(found, project, canary)]
     if client == "codex":
-        checks.append(_codex_trust(checks))
+        checks += [_codex_trust(checks), _login_shell()]
     report = Report("doctor", extra={"outcome": outcome_of(checks), "client": client})
     report.add(
         Table(
@@ -173,6 +173,22 @@ def _codex_trust(checks: list[Check]) -> Check:
         return Check("codex-trusts-hook", UNKNOWN, f"codex app-server did not tell ({type(exc).__name__})", by_hand)
     good = status == "trusted"
     return Check("codex-trusts-hook", PASS if good else FAIL, f"trustStatus {status}", "" if good else by_hand)
+
+
+def _login_shell() -> Check:
+    """Whether the login shell in which Codex runs commands finds ours; `/etc/profile` often sets PATH anew."""
+    shell = shutil.which("bash") or "/bin/sh"
+    try:
+        done = subprocess.run(
+            [shell, "-lc", "command -v infer-forge"], capture_output=True, text=True, timeout=ANSWER_LIMIT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        return Check("shell-finds-command", UNKNOWN, f"{shell} -l did not tell ({type(exc).__name__})")
+    if done.returncode == 0:
+        return Check("shell-finds-command", PASS, done.stdout.strip())
+    folder = Path(executable("infer-forge")).parent
+    evidence = f"Codex runs commands in a login shell ({shell} -l), and that does not find infer-forge"
+    return Check("shell-finds-command", FAIL, evidence, f"add to ~/.profile: export PATH={folder}:$PATH")
 
 
 def _ask_codex(codex: str) -> str:

@@ -18,6 +18,7 @@ TIMEOUT_S = 15
 INNER_TIMEOUT_S = 10
 MATCHER = "Bash|Edit|Write|MultiEdit|NotebookEdit|Read|Monitor|PowerShell|apply_patch|shell|exec_command|mcp__.*"
 SCRIPT = "infer-forge-guard"
+_BLOCKED = "infer-forge-guard: blocked (no reason above: the guard itself failed, see infer-forge doctor)"
 _ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
 
 
@@ -50,12 +51,13 @@ def fail_closed(client: str, program: str) -> str:
     """Shell text that runs the hook and blocks unless it ended well and said nothing (or, to a client that can ask, "ask").
 
     Both clients run the command when a hook crashes, runs out of time or prints no JSON; Codex also when the answer is
-    `ask`, or `deny` without a reason. Exit 2 blocks in both, so everything but the expected answer becomes exit 2.
+    `ask`, `deny` without a reason, or exit 2 without a word on stderr (seen with 2.1.328 and 0.169.0). So everything but
+    the expected answer becomes exit 2 with a line on stderr.
     """
-    run = f"said=$({program} --client {client}) || exit 2; "
+    expected = 'test -z "$said"'
     if client == "claude":
-        return f"""{run}case $said in ''|'{_ASK}'*'}}}}') printf %s "$said";; *) exit 2;; esac"""
-    return f'{run}test -z "$said" || exit 2'
+        expected = f"""case $said in ''|'{_ASK}'*'}}}}') printf %s "$said";; *) false;; esac"""
+    return f"said=$({program} --client {client}) && {expected} || {{ echo '{_BLOCKED}' >&2; exit 2; }}"
 
 
 def hook_entries(client: str, path: str | None = None) -> dict[str, Any]:

@@ -193,3 +193,13 @@ def test_a_server_that_does_not_answer_fails_the_check(home: Path, shipped: dict
         json.dumps({"mcpServers": {"infer-forge": {"command": "/bin/true", "args": []}}})
     )
     assert doctored("claude")["server-answers"] == "fail"
+
+
+def test_doctor_tells_when_the_login_shell_of_codex_does_not_find_the_command(
+    home: Path, shipped: dict[str, Path]
+) -> None:
+    profile = home / ".profile"
+    profile.write_text("PATH=/usr/bin:/bin\n")
+    assert doctored("codex")["shell-finds-command"] == "fail"
+    profile.write_text(f"PATH={Path(sys.executable).parent}:/usr/bin:/bin\n")
+    assert doctored("codex")["shell-finds-command"] == "pass"
