@@ -93,12 +93,15 @@ def open_block(
     help="Against the goal, not against activity.",
 )
 @click.option("--note", default="", help="What was learned.")
+@click.option(
+    "--handoff", default="", help="State that the next block begins with (a loop-block handoff, inside the task)."
+)
 @report_command
-def close_block(task: str, outcome: str, progress: str, note: str) -> Report:
+def close_block(task: str, outcome: str, progress: str, note: str, handoff: str) -> Report:
     """Close the active block of TASK. Too many without progress stop the task for a person."""
     from infer_forge.tasks import verbs
 
-    return verbs.close_block(task, outcome, progress, note)
+    return verbs.close_block(task, outcome, progress, note, handoff)
 
 
 @click.command("record", context_settings={"ignore_unknown_options": True})

@@ -229,10 +229,11 @@ def open_block(task_id: str, sub_target: str, exit_condition: str, route: dict[s
     return _of(task, f"block {block.number} is open: {chosen}{other}")
 
 
-def close_block(task_id: str, outcome: str, progress: str, note: str) -> Report:
-    """Close the active block."""
+def close_block(task_id: str, outcome: str, progress: str, note: str, handoff: str = "") -> Report:
+    """Close the active block; `handoff` is the state that the next one begins with."""
     with opened() as store:
-        task = blocks.close_block(store, task_id, outcome, progress, note)
+        data = {"handoff": handoff} if handoff else {}
+        task = blocks.close_block(store, task_id, outcome, progress, note, data=data)
     return _of(task, f"block {task.blocks[-1].number} ended {outcome}, {progress}")
 
 

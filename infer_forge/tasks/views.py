@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 import statistics
 from collections import Counter
 from typing import Any
@@ -72,6 +73,7 @@ def status_report(task: Task) -> Report:
         f"goal: {contract.goal}",
         f"scope: {contract.scope}",
         f"lock: {task.lock_sha[:12] if task.lock_sha else 'not locked'}",
+        *_carried(task),
         f"blocks {len(task.blocks)} of {definition.budgets.blocks}, without progress {task.drift} of {definition.budgets.drift_limit}",
     ]
     report.add(_acceptance(task))
@@ -129,6 +131,12 @@ def status_report(task: Task) -> Report:
     report.extra = {"task": _facts(task)}
     report.next_step = next_step(task)
     return report
+
+
+def _carried(task: Task) -> list[str]:
+    """The loop-block handoff: what the last closed block leaves to the next."""
+    closed = [b for b in task.blocks if not b.active and b.data.get("handoff")]
+    return [f"block {closed[-1].number} hands over: {closed[-1].data['handoff']}"] if closed else []
 
 
 def _acceptance(task: Task) -> Table:
@@ -315,7 +323,7 @@ def _waiting(task: Task) -> list[tuple[Any, ...]]:
         who = block.routing.get("reviewer")
         rows.append((block.closed_at, "review", task.id, f"{said} by {who}: {block.sub_target}", _decide(task, said)))
     for wanted in task.notes_of("grant_needed"):
-        later = [e for e in task.executions.values() if " ".join(e.argv) == wanted["command"].replace("'", "")]
+        later = [e for e in task.executions.values() if shlex.join(e.argv) == wanted["command"]]
         if not any(e.intent["at"] > wanted["at"] for e in later):
             command = f"infer-forge guard grant --action {wanted['rule_id']} --for 30m"
             rows.append((wanted["at"], "grant", task.id, f"{wanted['command'][:120]}: {wanted['why']}", command))

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from infer_forge.base.errors import HumanNeeded
 from infer_forge.base.gitstore import Store
 from infer_forge.journal import Record, add
 from infer_forge.journal import open_store as open_journal
 from infer_forge.tasks import blocks, define, ending, events, proposals, views
+from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement
 from infer_forge.tasks.predicates import Lookups
 from tests.tasks.task_samples import begun, block, definition
@@ -75,6 +77,26 @@ def test_the_inbox_is_oldest_first_with_one_command_each(store: Store, monkeypat
     decide_as_person(store, reviewed.id, review_statement(1), "yes", "two")
     decide_as_person(store, gate.id, "it may grow", "no", "ann")
     assert [r[1] for r in views.inbox_report(store).tables["inbox"].rows] == ["proposal", "drift stop"]
+
+
+def test_a_command_that_the_guard_asks_about_waits_in_the_inbox_until_it_ran(store: Store) -> None:
+    task = begun(store)
+    words = ["sh", "-c", "$UNKNOWN_PROGRAM x"]
+    with pytest.raises(HumanNeeded):
+        record(store, task.id, words, label="odd")
+    row = views.inbox_report(store).tables["inbox"].rows[0]
+    assert row[1] == "grant"
+    assert str(row[-1]).startswith("infer-forge guard grant --action ")
+    ran = {"id": "x-1", "label": "odd", "argv": words, "node": "n", "folder": "f"}
+    events.append(store, task.id, lambda _: ("intent", ran))
+    assert not views.inbox_report(store).tables["inbox"].rows
+
+
+def test_a_block_hands_its_state_to_the_next(store: Store) -> None:
+    task = block(store, begun(store))
+    blocks.close_block(store, task.id, "rejected", "advanced", data={"handoff": "the second kernel is the slow one"})
+    report = views.status_report(views.load(store, task.id))
+    assert "block 1 hands over: the second kernel is the slow one" in report.summary
 
 
 def test_a_cause_proposes_once_and_starts_nothing(store: Store) -> None:

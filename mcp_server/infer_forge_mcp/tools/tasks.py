@@ -136,12 +136,15 @@ def close_block(
         Literal["advanced", "stalled", "regressed"], Field(description="Against the goal, not activity.")
     ],
     note: Annotated[str, Field(description="What was learned. Default: empty.", max_length=2000)] = "",
+    handoff: Annotated[
+        str, Field(description="State the next block begins with. Default: empty.", max_length=4000)
+    ] = "",
 ) -> Answer:
     """Use it when a block's exit condition is reached or shown unreachable. A closed block does not finish the task: call
     check_goal next. Too many blocks without progress stop the task for a person."""
     from infer_forge.tasks import verbs
 
-    return verbs.close_block(task_id, outcome, progress, note)
+    return verbs.close_block(task_id, outcome, progress, note, handoff)
 
 
 @tool(toolset="tasks", read_only=False, idempotent=False)
