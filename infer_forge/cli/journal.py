@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from infer_forge.base.errors import InputUnusable, UsageFault
-from infer_forge.base.records import Header, Report
+from infer_forge.base.records import Report
 from infer_forge.cli.common import report_command
 
 _DIMS = (
@@ -71,21 +71,19 @@ def add(
 
     A record never changes afterwards; a correction is a new record that supersedes. Secrets are masked.
     """
-    from infer_forge.journal import markdown, store
+    from infer_forge.journal import markdown, open_store, record_report
 
     if file is not None:
         text = sys.stdin.read() if str(file) == "-" else _text(file)
-        record = markdown.read(text, str(file))
+        head, told = markdown.split(text, str(file))
+        fields: dict[str, Any] = {**head, "body": told, "id": ""}
     elif kind and title:
-        record = markdown.make(_fields(kind, title, body, dims, artifacts))
+        fields = {"kind": kind, "title": title, "body": body}
     else:
         raise UsageFault("name a file, or give --kind and --title", next_step="infer-forge journal add --help")
-    with store.open_store() as opened:
-        ids = store.add(opened, [record])
-    report = Report("journal_add", Header(), extra={"ids": ids})
-    report.summary = [f"recorded as {ids[0]}"]
-    report.next_step = f"infer-forge journal show {ids[0]}"
-    return report
+    fields["dims"] = {**(fields.get("dims") or {}), **_pairs(dims)}
+    with open_store() as opened:
+        return record_report(opened, fields, artifacts)
 
 
 def _text(file: Path) -> str:
@@ -95,21 +93,14 @@ def _text(file: Path) -> str:
         raise InputUnusable(str(exc), where=str(file), next_step="name a Markdown file") from None
 
 
-def _fields(kind: str, title: str, body: str, dims: tuple[str, ...], artifacts: tuple[Path, ...]) -> dict[str, Any]:
-    import datetime
-
-    from infer_forge.base.records import InputFile
-
+def _pairs(dims: tuple[str, ...]) -> dict[str, list[str]]:
     pairs: dict[str, list[str]] = {}
     for item in dims:
         name, equals, value = item.partition("=")
         if not equals:
             raise UsageFault(f"{item!r} is no DIM=VALUE", next_step="for example --dim model=qwen3-8b")
         pairs.setdefault(name, []).append(value)
-    hashed = [InputFile.of(a) for a in artifacts]
-    files = [{"path": a.path, "sha256": a.sha256, "size_bytes": a.size_bytes} for a in hashed]
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return {"kind": kind, "title": title, "body": body, "dims": pairs, "artifacts": files, "created": now}
+    return pairs
 
 
 @command.command("search")
@@ -210,17 +201,22 @@ def surface(
 
 
 @command.command("import")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.argument("folder", type=click.Path(path_type=Path, exists=True), required=False)
 @click.option(
     "--mapping", type=click.Path(path_type=Path, exists=True), help="YAML: fields, dims, defaults; their names to ours."
 )
+@click.option("--pitfalls", is_flag=True, help="Write the shipped measurement pitfalls into the store.")
 @click.option("--dry-run", is_flag=True, help="Say what would be imported.")
 @report_command
-def import_(folder: Path, mapping: Path | None, dry_run: bool) -> Report:
-    """Bring in a folder of Markdown or JSONL: a team's old notes."""
+def import_(folder: Path | None, mapping: Path | None, pitfalls: bool, dry_run: bool) -> Report:
+    """Bring in a folder (or file) of Markdown or JSONL: a team's old notes; or, with --pitfalls, what infer-forge ships."""
     from infer_forge.journal import exchange, store
 
+    if (folder is None) != pitfalls:
+        raise UsageFault("name a folder, or give --pitfalls", next_step="infer-forge journal import --help")
     with store.open_store() as opened:
+        if folder is None:
+            return exchange.import_pitfalls(opened, dry_run=dry_run)
         return exchange.import_notes(opened, folder, exchange.read_mapping(mapping), dry_run=dry_run)
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
 from infer_forge.base.gitstore import Store
-from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import markdown
 from infer_forge.journal.model import Artifact
 from infer_forge.journal.search import Hit, facets, search
-from infer_forge.journal.store import get
+from infer_forge.journal.store import add, get
 
 
 def _row(hit: Hit) -> tuple[Any, ...]:
@@ -48,6 +49,23 @@ def search_report(store: Store, query: str, filters: Mapping[str, Sequence[str]]
     report.next_step = (
         f"infer-forge journal show {hits[0].id}" if hits else "infer-forge journal filter shows what exists"
     )
+    return report
+
+
+def record_report(store: Store, fields: Mapping[str, Any], files: Sequence[str | Path] = ()) -> Report:
+    """Add one record from plain fields; `files` are hashed and named as its artifacts, `created` is now where it is absent.
+
+    Raises:
+        InputUnusable: a field is missing, unknown or wrong, or a file cannot be read.
+    """
+    hashed = [InputFile.of(f) for f in files]
+    artifacts = [{"path": str(Path(f.path).absolute()), "sha256": f.sha256, "size_bytes": f.size_bytes} for f in hashed]
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    whole = {"created": now, **fields, "artifacts": [*fields.get("artifacts", ()), *artifacts]}
+    ids = add(store, [markdown.make(whole)])
+    report = Report("journal_add", Header(inputs=hashed), extra={"ids": ids})
+    report.summary = [f"recorded as {ids[0]}"]
+    report.next_step = f"infer-forge journal show {ids[0]}"
     return report
 
 

@@ -13,7 +13,7 @@ from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
-from infer_forge.journal import markdown
+from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import DIMENSIONS, KINDS, Record
 from infer_forge.journal.store import REF, add
 
@@ -47,23 +47,46 @@ def read_mapping(path: Path | None) -> dict[str, Any]:
     return mapping
 
 
-def _sources(folder: Path) -> Iterator[tuple[str, dict[str, Any], str, float]]:
+_Source = tuple[str, dict[str, Any], str, float]
+
+
+def _sources(folder: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
     """(place, their fields, body, mtime) of every Markdown file and JSONL line below a folder (or in one file)."""
     files = sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else [folder]
     for file in files:
-        if file.suffix.lower() in (".md", ".markdown") and file.stat().st_size <= _MOST_BYTES:
+        kind = file.suffix.lower()
+        if kind in (".md", ".markdown"):
+            if file.stat().st_size > _MOST_BYTES:
+                faults.append((str(file), f"larger than {_MOST_BYTES >> 20} MiB"))
+                continue
             text = file.read_text(encoding="utf-8", errors="replace")
-            head, body = markdown.split(text, str(file)) if text.startswith("---") else ({}, text)
+            try:
+                head, body = markdown.split(text, str(file)) if text.startswith("---") else ({}, text)
+            except ForgeError as exc:
+                faults.append((str(file), exc.what))
+                continue
             yield str(file), head, body, file.stat().st_mtime
-        elif file.suffix.lower() in (".jsonl", ".ndjson"):
-            with open(file, encoding="utf-8", errors="replace") as lines:
-                for number, line in enumerate(lines, 1):
-                    if line.strip():
-                        fields: Any = jsonio.loads(line, where=f"{file}:{number}")
-                        row = (
-                            cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"body": json.dumps(fields)}
-                        )
-                        yield f"{file}:{number}", row, str(row.pop("body", row.pop("text", ""))), file.stat().st_mtime
+        elif kind in (".jsonl", ".ndjson"):
+            yield from _lines(file, faults)
+
+
+def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
+    mtime = file.stat().st_mtime
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            place = f"{file}:{number}"
+            if not line.strip():
+                continue
+            try:
+                fields: Any = jsonio.loads(line, where=place)
+            except ForgeError as exc:
+                faults.append((place, exc.what))
+                continue
+            row = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"body": json.dumps(fields)}
+            if row.pop("id", None) is not None:  # a line of our own export: the same record, so the same id
+                row.setdefault("source", None)
+            body = row.pop("body", None)
+            yield place, row, str(body if body is not None else row.pop("text", "")), mtime
 
 
 def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any]) -> Record:
@@ -91,13 +114,22 @@ def import_notes(store: Store, folder: Path, mapping: dict[str, Any], *, dry_run
     """Bring notes in; what cannot be read is told with its place, the rest goes in. Repeating it adds nothing twice."""
     good: list[Record] = []
     faults: list[tuple[str, str]] = []
-    for place, theirs, body, mtime in _sources(folder):
+    for place, theirs, body, mtime in _sources(folder, faults):
         try:
             good.append(_record(place, theirs, body, mtime, mapping))
         except ForgeError as exc:
             faults.append((place, exc.what))
     if not good and not faults:
         raise InputUnusable("holds no Markdown and no JSONL", where=str(folder), next_step="name a folder of notes")
+    return _imported(store, good, faults, dry_run)
+
+
+def import_pitfalls(store: Store, *, dry_run: bool = False) -> Report:
+    """Write the shipped measurement pitfalls into the store, under the ids that they have anyway."""
+    return _imported(store, list(shipped.records().values()), [], dry_run)
+
+
+def _imported(store: Store, good: list[Record], faults: list[tuple[str, str]], dry_run: bool) -> Report:
     ids = [] if dry_run else add(store, good)
     report = Report("journal_import", Header(more={"dry_run": dry_run}))
     kinds = {k: sum(r.kind == k for r in good) for k in KINDS}

@@ -30,7 +30,7 @@ class Families:
     globs: dict[str, re.Pattern[str]]
     architectures: dict[str, str]
     ids: list[tuple[str, str]]
-    topics: dict[str, re.Pattern[str]]
+    topics: dict[str, tuple[str, ...]]
     frameworks: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     _kept: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
@@ -46,8 +46,9 @@ class Families:
         return {f for a, f in self.architectures.items() if a in text}
 
     def topics_of(self, text: str) -> list[str]:
-        """Topics whose words stand in a text."""
-        return [t for t, words in self.topics.items() if words.search(text)]
+        """Topics of which a text holds a word (or a word that begins with it)."""
+        flat = f" {_SEPARATORS.sub(' ', text)}"
+        return [t for t, words in self.topics.items() if any(w in flat for w in words)]
 
     def framework_of(self, paths: list[str]) -> str | None:
         """The framework whose folders hold most of these paths."""
@@ -87,10 +88,7 @@ def read_families(path: Path | None = None) -> Families:
                 ((key(i), f) for f, rows in families.items() for i in (*(rows.get("ids") or ()), f)),
                 key=lambda p: -len(p[0]),
             ),
-            {
-                t: re.compile("|".join(rf"(?<![a-z0-9]){re.escape(w.lower())}" for w in words))
-                for t, words in topics.items()
-            },
+            {t: tuple(f" {_SEPARATORS.sub(' ', w.lower())}" for w in words) for t, words in topics.items()},
             {f: tuple(heads) for f, heads in (data.get("frameworks") or {}).items()},
         )
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import sqlite3
 from collections.abc import Generator, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -149,9 +150,17 @@ def index_words(db: sqlite3.Connection, card: int, title: str, body: str, files:
         named,
         shown,
         words.spaced(body),
-        words.compounds(f"{title} {named} {body} {shown}"),
+        _names_in(title, body, files[:100], symbols),
     )
     db.execute("INSERT INTO fts(rowid, title, symbols, files, body, humps) VALUES(?,?,?,?,?,?)", values)
+
+
+_compounds = lru_cache(maxsize=100_000)(words.compounds)
+
+
+def _names_in(title: str, body: str, files: list[str], symbols: list[str]) -> str:
+    """What is indexed for the identifiers of a card; paths and symbols come again and again, so theirs are kept."""
+    return " ".join([words.compounds(f"{title} {body}"), *map(_compounds, files), *map(_compounds, symbols)])
 
 
 def drop_cards(db: sqlite3.Connection, ids: list[int]) -> None:

@@ -24,7 +24,7 @@ from infer_forge.journal.store import REF
 T = TypeVar("T")
 
 # Changes whenever the tables or the words of the index change: an index of another number is made anew.
-SHAPE = "3"
+SHAPE = "4"
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE folders(path TEXT PRIMARY KEY, tree TEXT);
@@ -38,11 +38,14 @@ CREATE TABLE ideas(repository TEXT COLLATE NOCASE, path TEXT, symbol TEXT, rowid
 CREATE INDEX ideas_by_place ON ideas(path, repository);
 CREATE TABLE links(rowid INTEGER, rel TEXT, target TEXT);
 CREATE INDEX links_by_target ON links(target);
+CREATE TABLE common(term TEXT PRIMARY KEY, docs INTEGER) WITHOUT ROWID;
 CREATE TABLE faults(path TEXT PRIMARY KEY, what TEXT);
 CREATE VIRTUAL TABLE fts USING fts5(title, symptoms, body, humps, content='', tokenize="unicode61 remove_diacritics 2");
 """
 _BATCH = 2000
 _GONE = "/(gone)"
+# Words that FTS5 gathers in memory before it writes a segment: larger segments, fewer merges.
+_HASH_BYTES = 32 << 20
 _SUMMARY_CHARS = 240
 
 
@@ -81,6 +84,7 @@ def _connect(file: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA mmap_size=2147483648")
+    connection.execute("PRAGMA cache_size=-131072")
     return connection
 
 
@@ -139,6 +143,7 @@ def _brought_up(file: Path, snapshot: Snapshot) -> sqlite3.Connection:
         _drop(file)
         connection = _connect(file)
         connection.executescript(_TABLES)
+        connection.execute("INSERT INTO fts(fts, rank) VALUES('hashsize', ?)", (_HASH_BYTES,))
         for record in shipped.records().values():
             _insert_record(connection, record, f"shipped/{record.id}")
         connection.execute("INSERT INTO meta VALUES('shape', ?)", (_shape(),))
@@ -169,9 +174,17 @@ def _add_new(connection: sqlite3.Connection, snapshot: Snapshot) -> bool:
     connection.execute("INSERT OR REPLACE INTO meta VALUES('tree', ?)", (snapshot.tree or "",))
     if count > _BATCH:
         connection.execute("INSERT INTO fts(fts) VALUES('optimize')")
-        connection.execute("ANALYZE")
+        _count_common(connection)
     connection.execute("COMMIT")
     return True
+
+
+def _count_common(connection: sqlite3.Connection) -> None:
+    """Remember which words stand in more than 2 % of the records, so that a search need not count them."""
+    connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, fts, row)")
+    connection.execute("DELETE FROM common")
+    least = connection.execute("SELECT count(*) / 50 FROM records").fetchone()[0]
+    connection.execute("INSERT INTO common SELECT term, doc FROM temp.vocabulary WHERE doc > ?", (least,))
 
 
 def _changed_folders(

@@ -24,6 +24,7 @@ LEAST_COVERAGE = 0.5
 # Terms in more than this share of all records cannot decide an any-term search, and make it slow.
 _COMMON_SHARE = 0.2
 _CANDIDATES = 60
+_WIDER = 30
 _SNIPPET_CHARS = 220
 FACET_DIMS = (
     "kind",
@@ -80,7 +81,7 @@ def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[
     values: list[Any] = []
     for dim, wanted in filters.items():
         marks = ",".join("?" * len(wanted))
-        clauses.append(f"r.rowid IN (SELECT rowid FROM dims WHERE dim=? AND value IN ({marks}))")
+        clauses.append(f"EXISTS (SELECT 1 FROM dims d WHERE d.dim=? AND d.value IN ({marks}) AND d.rowid=r.rowid)")
         values += [dim, *wanted]
     if since:
         clauses.append("r.created >= ?")
@@ -132,16 +133,21 @@ class _Found:
 
 
 def _ranked(db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int) -> list[_Found]:
-    """Records with all terms, best first; when they do not fill the answer, those that hold most of the query's weight."""
-    found = [
-        _Found(columns, score, 1.0, terms)
-        for score, columns in _match(db, " AND ".join(map(words.phrase, terms)), where, values, limit)
-    ]
-    if len(found) >= limit or len(terms) == 1:
-        return found
+    """Records with all terms, best first; when they do not fill the answer, those that hold most of the query's weight.
+
+    Terms that stand in a large share of all records tell nothing and cost much: records are found and ranked by the others,
+    and then held against the common ones.
+    """
     weights = _weights(db, terms)
     telling = [t for t in terms if weights[tuple(t)] > 0]
-    if not telling:
+    common = [t for t in terms if weights[tuple(t)] == 0] if telling else []
+    wide = limit * _WIDER if common else limit
+    every = _match(db, " AND ".join(map(words.phrase, telling or terms)), where, values, wide)
+    if common:
+        held = _holders(db, common, [c["rowid"] for _, c in every])
+        every = [(s, c) for s, c in every if all(c["rowid"] in h for h in held.values())]
+    found = [_Found(columns, score, 1.0, terms) for score, columns in every[:limit]]
+    if len(found) >= limit or not telling or len(terms) == 1:
         return found
     whole = sum(weights.values())
     seen = {f.columns["rowid"] for f in found}
@@ -196,13 +202,17 @@ def _match(
 
 def _weights(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, ...], float]:
     """Inverse document frequency of each term; 0 for terms so common that they tell nothing."""
-    total = db.execute("SELECT count(*) FROM records").fetchone()[0] or 1
+    total = db.execute("SELECT max(rowid) FROM records").fetchone()[0] or 1
     weights: dict[tuple[str, ...], float] = {}
+    some = int(total * _COMMON_SHARE) + 1
     for term in terms:
-        some = int(total * _COMMON_SHARE) + 1
-        counted = db.execute(
-            "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", (words.phrase(term), some)
-        ).fetchone()[0]
+        known = db.execute("SELECT docs FROM common WHERE term=?", (" ".join(term),)).fetchone()
+        if known:
+            counted = known[0]
+        else:
+            counted = db.execute(
+                "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", (words.phrase(term), some)
+            ).fetchone()[0]
         common = total > 50 and counted >= some
         weights[tuple(term)] = 0.0 if common else math.log(1 + (total - counted + 0.5) / (counted + 0.5))
     return weights

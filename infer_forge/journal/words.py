@@ -15,6 +15,7 @@ _CJK_STOP = re.compile("[的了是为在和与时后吗呢但就都也而及或�
 _COMPOUND = re.compile(
     r"\b[A-Za-z0-9]+(?:_+[A-Za-z0-9]+)+\b|\b[A-Za-z]*[a-z][A-Z][A-Za-z0-9]*\b|\b[A-Z]{2,}[a-z][A-Za-z0-9]*\b"
 )
+_NAME = re.compile(r"[A-Za-z0-9_]{3,}")
 _MOST_PARTS = 7
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
@@ -41,8 +42,12 @@ def compounds(text: str) -> str:
     is found at once, where a phrase of common words would need all their places.
     """
     found: list[str] = []
-    for name in dict.fromkeys(_COMPOUND.findall(text)):
+    for name in dict.fromkeys(_NAME.findall(text)):
+        if name.islower() and "_" not in name:
+            continue
         pieces = _HUMP.sub(" ", name.replace("_", " ")).lower().split()[:_MOST_PARTS]
+        if len(pieces) < 2:
+            continue
         if "_" not in name.strip("_"):
             found += pieces
         found += ["".join(pieces[i:j]) for i in range(len(pieces)) for j in range(i + 2, len(pieces) + 1)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from infer_forge.journal import markdown
 from infer_forge.journal.model import Record
+from infer_forge.journal.words import STOP
 
 _BEGAN = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 _STEMS = (
@@ -31,7 +32,7 @@ _CJK = "激活量化吞吐延迟显存带宽内核融合调度缓存专家路由
 def _vocabulary(random_: random.Random) -> tuple[list[str], list[float]]:
     """30,000 words with the frequencies of natural text (Zipf's law), words of the field among the frequent ones."""
     stems, syllables = _STEMS.split(), _SYLLABLES.split()
-    words = dict.fromkeys(stems)
+    words = dict.fromkeys([*sorted(STOP), *stems])  # as in English, the most frequent words are function words
     while len(words) < 30_000:
         words["".join(random_.choices(syllables, k=random_.randint(2, 4)))] = None
     return list(words), [1 / (rank + 3) for rank in range(len(words))]
