@@ -9,6 +9,7 @@ from typing import Any
 
 from infer_forge.base.atomic import write_atomic as write_atomic
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 
 
 def _plain(value: Any) -> Any:
@@ -56,7 +57,7 @@ def read_json(path: str | Path) -> Any:
         InputUnusable: the file is missing, unreadable or no JSON.
     """
     try:
-        data = Path(path).read_bytes()
+        data = finite(path).read_bytes()
     except OSError as exc:
         raise InputUnusable(exc.strerror or str(exc), where=str(path)) from None
     return loads(data, where=str(path))

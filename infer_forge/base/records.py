@@ -10,6 +10,7 @@ from typing import Any, cast
 from infer_forge import __version__
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.inputs import finite
 from infer_forge.base.tables import Table, cell_text
 
 FORMATS = ("text", "md", "json")
@@ -31,7 +32,7 @@ class InputFile:
             InputUnusable: it cannot be read.
         """
         try:
-            return cls(str(path), jsonio.sha256_file(path), Path(path).stat().st_size)
+            return cls(str(path), jsonio.sha256_file(finite(path)), Path(path).stat().st_size)
         except OSError as exc:
             raise InputUnusable(exc.strerror or str(exc), where=str(path)) from None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.bench import read
@@ -54,7 +55,7 @@ def read_rows(paths: Sequence[str | Path], tool: str = "auto", context: Mapping[
 
 
 def _one(out: Rows, path: Path, tool: str, context: Mapping[str, Any] | None) -> None:
-    if is_ledger(path):
+    if is_ledger(finite(path)):
         out.files.append(InputFile.of(path))
         out.rows += ledger_rows(path)
         return

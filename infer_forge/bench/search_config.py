@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.contract_model import SloLayer, WorkloadGrid
 from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.inputs import finite
 from infer_forge.engines import command, frameworks
 
 SCHEMA = "infer-forge/search/1"
@@ -188,7 +189,7 @@ def load_config(path: str | Path) -> SearchConfig:
     import yaml
 
     try:
-        raw: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        raw: Any = yaml.safe_load(finite(path).read_text(encoding="utf-8"))
     except OSError as fault:
         raise InputUnusable(fault.strerror or str(fault), where=str(path)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as fault:

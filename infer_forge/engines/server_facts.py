@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.engines import frameworks
 from infer_forge.engines.grammar import Grammar
 
@@ -127,7 +128,7 @@ def framework_of_log(text: str, *, where: str = "log") -> str:
 def read_log(path: str | Path, framework: str | None = None) -> ServerFacts:
     """Read a server log. Raises `InputUnusable` when it cannot be read or is of no known framework."""
     try:
-        text = _both_ends(Path(path))
+        text = _both_ends(finite(path))
     except OSError as fault:
         raise InputUnusable(fault.strerror or str(fault), where=str(path)) from None
     return facts_of_log(text, framework, where=str(path))
@@ -251,7 +252,7 @@ def read_args(path: str | Path, framework: str | None = None) -> ServerFacts:
     """
     where = str(path)
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = finite(path).read_text(encoding="utf-8", errors="replace")
     except OSError as fault:
         raise InputUnusable(fault.strerror or str(fault), where=where) from None
     try:

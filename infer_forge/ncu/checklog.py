@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.redact import redact
 from infer_forge.base.resources import load_yaml
@@ -76,7 +77,7 @@ def check_log(path: str | Path) -> Report:
     try:
         head = b""
         if not file.is_dir():
-            with open(file, "rb") as stream:
+            with open(finite(file), "rb") as stream:
                 head = stream.read(1 << 16)
     except OSError as exc:
         raise InputUnusable(exc.strerror or str(exc), where=str(path), next_step="check the path") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.ncu import session as session_of
 from infer_forge.ncu.model import Session
 from infer_forge.ncu.wire import encode_varint, fields, varint
@@ -90,7 +91,7 @@ def read_container(path: str | Path) -> Container:
         InputUnusable: the file is empty, no container, of an unknown version, or holds no whole result.
     """
     where = str(path)
-    with open(path, "rb") as file:
+    with open(finite(path), "rb") as file:
         head = file.read(64)
         if not head.startswith(MAGIC):
             kind = "is empty" if not head else f"is {looks_like(head)}"

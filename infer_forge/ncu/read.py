@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.inputs import finite
 from infer_forge.ncu import dictionary
 from infer_forge.ncu.container import MAGIC, ZSTD, looks_like
 from infer_forge.ncu.csvpage import is_header, read_csv
@@ -73,7 +74,7 @@ def _head(file: Path) -> bytes:
             "is a folder", where=str(file), next_step="give one report file; several reports: name each"
         )
     try:
-        with open(file, "rb") as stream:
+        with open(finite(file), "rb") as stream:
             return stream.read(_HEAD)
     except OSError as exc:
         raise InputUnusable(exc.strerror or str(exc), where=str(file), next_step="check the path") from None

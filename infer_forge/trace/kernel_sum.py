@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 
 _NEEDED = ("Total Time (ns)", "Instances", "Name")
 _HEAD = 1 << 14
@@ -28,7 +29,7 @@ class KernelSum(NamedTuple):
 def is_kernel_sum(path: Path) -> bool:
     """Whether a file's beginning holds the header of the summary as CSV."""
     try:
-        with open(path, "rb") as file:
+        with open(finite(path), "rb") as file:
             head = file.read(_HEAD)
     except OSError:
         return False

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.trace import cache as caching
 from infer_forge.trace.model import Coverage, Trace
 
@@ -131,7 +132,7 @@ def _nsight(path: Path) -> Trace | None:
     from infer_forge.trace.hints import path_hints, with_path_rank
 
     try:
-        with open(path, "rb") as file:
+        with open(finite(path), "rb") as file:
             head = file.read(16)
     except OSError:
         return None  # the reader of torch traces says it

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import InputUnusable, MissingPart
+from infer_forge.base.inputs import finite
 
 BLOCK = 1 << 19
 """Uncompressed bytes of one block: a block and its decoded events stay in a core's L2 cache."""
@@ -59,7 +60,7 @@ class ByteSource:
         self.junk_bytes = 0
         """Bytes after the end of the compressed stream that belong to no stream."""
         try:
-            with open(path, "rb") as file:
+            with open(finite(path), "rb") as file:
                 magic = file.read(4)
         except IsADirectoryError:
             raise InputUnusable("is a directory", where=str(path)) from None
