@@ -168,7 +168,7 @@ def _members(group: str, dumps: dict[int, tuple[str, dict[str, Any]]], seen: set
         if isinstance(entry, dict):
             ranks = cast("dict[str, Any]", entry).get("ranks")
             if isinstance(ranks, str):
-                ranks = [int(r) for r in re.findall(r"\d+", ranks[:100_000])]
+                ranks = [int(r) for r in re.findall(r"\d{1,9}", ranks[:100_000])]
             if isinstance(ranks, list) and ranks:
                 return {int(r) for r in cast("list[Any]", ranks) if isinstance(r, int)}
     return seen

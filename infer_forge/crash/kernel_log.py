@@ -12,6 +12,7 @@ from infer_forge.crash import signatures
 from infer_forge.crash.model import MAX_TEXT, Event, Line
 
 ANCHORS = ("NVRM: Xid",)
+GROUPS = {"application": "cuda", "hardware": "hardware", "driver": "hardware", "cascade": "cascade"}
 _XID = re.compile(
     r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]+)\): (?P<number>\d+)(?:, pid="
     r"'?(?P<pid>\d+|<unknown>)'?)?(?:, name=(?P<name>[^,]+))?,? ?(?P<text>.*)$"
@@ -50,8 +51,6 @@ def xid_event(line: Line) -> Event | None:
         )
     if esr := _ESR.search(found["text"]):
         facts["esr"] = [w.split("=")[1] for w in esr["words"].split()]
-    group = {"application": "cuda", "hardware": "hardware", "driver": "hardware", "cascade": "cascade"}.get(
-        known["kind"], "other"
-    )
+    group = GROUPS.get(known["kind"], "other")
     sig = f"xid_{number}"
     return Event(sig, group, line.no, line.text[:MAX_TEXT], line.origin, line.time, line.stamp, "kernel_log", facts)

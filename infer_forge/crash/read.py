@@ -141,6 +141,10 @@ def _kind(path: Path, shown: str, size: int, *, regular: bool = True) -> Source:
         return Source(path, shown, "session", size)
     if name == "record.json":
         return Source(path, shown, "record", size)
+    if name == "gpus.json":
+        return Source(path, shown, "gpus", size)
+    if name == "requests.jsonl":
+        return Source(path, shown, "skipped", size, "users' requests: no evidence")
     if name == "bundle.json":
         return Source(path, shown, "bundle", size)
     if name.endswith((".html", ".py", ".pyc")):

@@ -126,6 +126,16 @@ class Sink:
 _sink: Sink | None = None
 
 
+def _forget_sink() -> None:
+    """In a forked child: its lock may be held by a thread that does not exist there."""
+    global _sink
+    _sink = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_sink)
+
+
 def _the_sink() -> Sink:
     global _sink
     if _sink is None:

@@ -32,6 +32,7 @@ _COREDUMP = (
     "focus set to CUDA kernel",
     "Writing ELF file to",
 )
+_USER_TEXT = ("Receive: obj=", "Finish: obj=", "Received request ")
 _ELASTIC = "Root Cause (first observed failure)"
 _PROCESS = rb"Process [0-9]+: "
 
@@ -247,6 +248,8 @@ class Scanner:
     def _read(self, line: Line, body: bytes, start: int) -> None:
         text = line.text
         evidence = self.evidence
+        if text.startswith(_USER_TEXT):
+            return  # a user's words about an error are no error
         if any(w in text for w in _CHAIN):
             self.chained.add(line.origin.key)
             return

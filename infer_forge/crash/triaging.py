@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.crash import calls, dumps, flight, read
+from infer_forge.crash import calls, dumps, flight, kernel_log, read, signatures
 from infer_forge.crash.judge import Judge
 from infer_forge.crash.model import Context, Event, Origin
 from infer_forge.crash.prefixes import Clock
@@ -58,7 +58,13 @@ def triage(paths: Sequence[str | Path], *, context: Context | None = None) -> Re
         )
     events = collapsed(ordered(evidence.events))
     stated = context or Context()
-    analysis = flight.analyse(flights)
+    try:
+        analysis = flight.analyse(flights)
+    except (RecursionError, TypeError, ValueError, AttributeError, OverflowError) as fault:  # fields of foreign types
+        analysis = None
+        evidence.lost.append(
+            f"flight-recorder dumps could not be compared ({type(fault).__name__}): a field has a foreign type"
+        )
     verdict = Judge(evidence, events, stated, analysis).decide()
     return build(verdict, evidence, events, found, stated, dumped=len(dumped), flights=len(flights))
 
@@ -85,6 +91,9 @@ def _take(
     if source.kind == "gpucore":
         evidence.gpucores.append(source.shown)
         return 1
+    if source.kind == "gpus":
+        _seen_xids(_object(source, evidence), source, evidence)
+        return 1
     if source.kind in ("record", "bundle"):
         return _record(source, evidence)
     if source.note.startswith(("a link", "may not", "no regular")):
@@ -92,25 +101,51 @@ def _take(
     return 0
 
 
-def _record(source: read.Source, evidence: Evidence) -> int:
-    """The record of `crash record`: environment and how the run ended."""
-    if source.size > 8 << 20:
-        evidence.lost.append(f"{source.shown}: too large, not read")
-        return 0
+def _object(source: read.Source, evidence: Evidence) -> dict[str, Any]:
+    """A small JSON object; empty, and told, when it is none."""
     try:
+        if source.size > 8 << 20:
+            raise ValueError("too large")
         data: Any = json.loads(source.path.read_text(encoding="utf-8", errors="replace"))
     except (OSError, ValueError, RecursionError):
-        evidence.lost.append(f"{source.shown}: is no record of a run")
+        evidence.lost.append(f"{source.shown}: is no such record")
+        return {}
+    return cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _record(source: read.Source, evidence: Evidence) -> int:
+    """The record of `crash record`: environment and how the run ended."""
+    run = _object(source, evidence)
+    if not run:
         return 0
-    if not isinstance(data, dict):
-        return 0
-    run = cast("dict[str, Any]", data)
     evidence.run = run
     _ending(run, source, evidence)
+    after = run.get("gpus_after")
+    if isinstance(after, dict):
+        _seen_xids(cast("dict[str, Any]", after), source, evidence)
     env = run.get("env")
     if isinstance(env, dict):
         evidence.env |= {str(k): str(v) for k, v in cast("dict[Any, Any]", env).items()}
     return 1
+
+
+def _seen_xids(state: dict[str, Any], source: read.Source, evidence: Evidence) -> None:
+    """Xids that a look at the machine saw in its kernel log."""
+    gpus = state.get("gpus")
+    for item in cast("list[Any]", gpus)[:64] if isinstance(gpus, list) else []:
+        gpu = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+        numbers = gpu.get("xid")
+        for number in cast("list[Any]", numbers)[:64] if isinstance(numbers, list) else []:
+            if not isinstance(number, int):
+                continue
+            known = signatures.xid(number)
+            facts = {"xid": number, "pci": gpu.get("pci"), "kind": known["kind"], "mnemonic": known["mnemonic"]}
+            host = str(state["node"]) if state.get("node") else None
+            text = f"the kernel log held Xid {number} of GPU {gpu.get('index')} ({gpu.get('pci')})"
+            group = kernel_log.GROUPS.get(known["kind"], "other")
+            evidence.events.append(
+                Event(f"xid_{number}", group, 1, text, Origin(source.shown, host), source="kernel_log", facts=facts)
+            )
 
 
 _ENDINGS = {

@@ -95,6 +95,16 @@ def test_shell_words_of_a_log_stay_words_in_the_next_command(tmp_path: Path) -> 
     assert "; reboot" not in triage([log]).extra["next"]["command"]
 
 
+def test_words_of_users_about_errors_are_no_errors(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").write_text(
+        '{"path": "/generate", "body": {"text": "CUDA error: misaligned address"}}\n'
+    )
+    (tmp_path / "server.log").write_text(
+        "[2026-03-01 10:00:00] Receive: obj=GenerateReqInput(rid='1', text='NVRM: Xid (PCI:0000:0a:00): 79, gone')\n"
+    )
+    assert triage([tmp_path]).extra["class"] == "no_evidence"
+
+
 def test_a_cut_gzip_says_what_was_lost_and_gives_the_rest(tmp_path: Path) -> None:
     whole = gzip.compress((IMA + "".join(f"line {random.random()}\n" for _ in range(20_000))).encode())
     log = tmp_path / "a.log.gz"

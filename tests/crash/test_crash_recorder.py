@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,51 @@ def test_a_folder_that_cannot_be_written_does_not_break_the_program(monkeypatch:
     monkeypatch.setenv("INFER_FORGE_RECORD_DEST", "/proc/nowhere/calls.log")
     monkeypatch.setenv("INFER_FORGE_RECORD_DIR", "/proc/nowhere")
     assert recorder.record(scale)(numpy.ones(2)).sum() == 4
+
+
+class FakeTorch(types.ModuleType):
+    """As much of torch as says what moment it is."""
+
+    class Tensor:
+        pass
+
+    dtype = type("dtype", (), {})
+
+    def __init__(self, *, capturing: bool, compiling: bool) -> None:
+        super().__init__("torch")
+        self.cuda = types.SimpleNamespace(is_available=lambda: True, is_current_stream_capturing=lambda: capturing)
+        self.compiler = types.SimpleNamespace(is_compiling=lambda: compiling)
+
+
+def test_during_graph_capture_nothing_is_read_or_saved_and_inside_compile_nothing_is_logged(
+    evidence: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INFER_FORGE_RECORD_LEVEL", "10")
+    recorded = recorder.record(scale)
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(capturing=True, compiling=False))
+    recorded(numpy.ones(3))
+    text = (evidence / "calls.log").read_text()
+    assert "statistics=[skipped: graph capture in progress]" in text
+    assert "Tensor dump skipped: graph capture in progress" in text
+    assert not (evidence / "dumps").exists()
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(capturing=False, compiling=True))
+    recorded(numpy.ones(3))
+    assert (evidence / "calls.log").read_text() == text
+
+
+def test_a_forked_child_writes_a_log_of_its_own(tmp_path: Path, project_root: Path) -> None:
+    program = (
+        f"import os, sys; sys.path.insert(0, {str(project_root)!r})\n"
+        "from infer_forge.crash.recorder import record\n"
+        "f = record(lambda x: x, name='f'); f(1)\n"
+        "pid = os.fork()\n"
+        "f(2)\n"
+        "os._exit(0) if pid == 0 else os.waitpid(pid, 0)\n"
+    )
+    env = {**os.environ, "INFER_FORGE_RECORD_LEVEL": "1", "INFER_FORGE_RECORD_DEST": str(tmp_path / "pid%i.log")}
+    subprocess.run([sys.executable, "-c", program], env=env, check=True, timeout=60)
+    counts = sorted(p.read_text().count("Call: f") for p in tmp_path.glob("pid*.log"))
+    assert counts == [1, 2]
 
 
 PROGRAM = """

@@ -197,6 +197,14 @@ def test_a_bundle_of_a_live_server_is_read_only_and_triage_reads_it(tmp_path: Pa
             assert again.extra["verdict"] == "passes"
 
 
+def test_xids_of_a_machine_snapshot_count(tmp_path: Path) -> None:
+    gpus = {"node": "node9", "gpus": [{"index": 0, "pci": "0000:0a:00", "xid": [79]}, {"index": 1, "xid": None}, "x"]}
+    (tmp_path / "gpus.json").write_text(json.dumps(gpus))
+    found = triage([tmp_path]).extra
+    assert found["class"] == "xid_79"
+    assert "node mark node9" in found["next"]["command"]
+
+
 def test_a_dead_server_gives_a_bundle_that_says_so(tmp_path: Path) -> None:
     report = collect("http://127.0.0.1:9", out=tmp_path / "bundle", timeout_s=0.5)
     assert report.extra["health"] == 0
