@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import ForgeError
@@ -10,6 +10,12 @@ from infer_forge.campaign.rlcr import findings, pages
 from infer_forge.campaign.rlcr.after import d23_plan
 from infer_forge.campaign.rlcr.loops import Loop
 from infer_forge.campaign.rlcr.model import Case, Rule, Seen, absent, good, rules_data, unclear, wrong
+
+if TYPE_CHECKING:
+    from infer_forge.campaign.book import Campaign
+
+OPEN = "infer-forge campaign record round-open --set claim_id=ID --set epoch=N --set query=WORDS"
+"""A round of the loop is a round of the campaign."""
 
 
 def _looks(case: Case) -> list[dict[str, Any]]:
@@ -281,20 +287,53 @@ def d37_mainline(case: Case) -> Seen:
     return good(f"{noted}, {count} stalled rounds")
 
 
+def _attempt_faults(case: Case, campaign: Campaign) -> list[tuple[str, str]]:
+    """(what, fix) for a change of this round that the ledger does not carry whole."""
+    opened = campaign.last("round_open")
+    attempts, head = campaign.in_round("attempt"), case.tree.head
+    if opened is None:
+        return []
+    if not attempts and head is not None and head != opened["checkout"]["commit"]:
+        return [
+            (f"commit {head[:12]} has no recorded attempt", "infer-forge campaign record attempt comes before a change")
+        ]
+    done = {str(r["attempt"]) for r in campaign.of("result")}
+    faults = [
+        (f"attempt {a.id} has no result", f"infer-forge campaign record result --set attempt={a.id} ...")
+        for a in attempts
+        if a.id not in done
+    ]
+    needed = (
+        (("fairness", "fairness"), ("root_cause", "root-cause"), ("layer_pipeline", "layer-pipeline"))
+        if attempts
+        else ()
+    )
+    faults += [
+        (f"no {word} report of this round", f"infer-forge campaign report {word}")
+        for kind, word in needed
+        if not campaign.in_round(kind)
+    ]
+    return faults
+
+
 def d38_evidence(case: Case) -> Seen:
-    """The campaign's own gates of a round (claim, journal, guard, gap, contract, and what a patch needs)."""
+    """The campaign's own gates of a round (claim, journal, guard, gap, contract), and what a change of this round must have."""
     if case.campaign is None:
         return unclear("no campaign is named", "--run DIR")
     from infer_forge.campaign import gates
 
+    begun, number = len(case.campaign.of("round_open")), case.loop.round if case.loop else None
+    if number is not None and begun < number + 1:
+        return wrong(f"round {number} of the loop, and {begun} rounds of the campaign were opened", OPEN)
     try:
         made = gates.check(case.campaign, ["contract", "round"])
     except ForgeError as fault:
         return unclear(fault.what, fault.next_step or "")
-    bad = [c for c in made if c.result in ("fail", "unknown")]
+    bad = [(f"{c.rule}: {c.evidence}", c.fix) for c in made if c.result in ("fail", "unknown")] + _attempt_faults(
+        case, case.campaign
+    )
     if bad:
-        told = "; ".join(f"{c.rule}: {c.evidence}" for c in bad[:4])
-        return wrong(told, bad[0].fix or "infer-forge campaign check --phase round")
+        return wrong("; ".join(what for what, _ in bad[:4]), bad[0][1] or "infer-forge campaign check --phase round")
     return good(f"{sum(c.result == 'pass' for c in made)} gates pass")
 
 
