@@ -120,6 +120,9 @@ class Judge(Plain):
             v.step_words["kernel"] = v.kernel
         if v.rank is None:
             self._rank_by_origin_pid(named)
+        if v.rank is None and named.sig == "device_assert":
+            reporting = {e.rank for e in roots if e.sig == "device_assert_surfaced" and e.rank is not None}
+            v.rank = reporting.pop() if len(reporting) == 1 else None  # an assert is seen by its own process only
         blamed = next((e for e in roots if e is not named and e.group == "cuda" and e.frames), None)
         if blamed is not None:
             self._surfaced(blamed)

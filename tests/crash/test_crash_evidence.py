@@ -345,3 +345,17 @@ def test_torchruns_first_failure_names_the_rank_where_nothing_else_does(tmp_path
     assert found["class"] == "killed_host"
     assert found["rank"] == 3
     assert found["certainty"] == "unknown"
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [((2,), 2), ((1, 2), None)])
+def test_an_assertion_without_a_prefix_is_of_the_only_rank_that_reports_one(
+    tmp_path: Path, ranks: tuple[int, ...], expected: int | None
+) -> None:
+    text = "/s/i.cu:15: gather: block: [1,0,0], thread: [3,0,0] Assertion `i < n` failed.\n"
+    text += "".join(
+        f"[2026-03-01 10:00:0{r} TP{r}] RuntimeError: CUDA error: device-side assert triggered\n" for r in ranks
+    )
+    found = verdict(tmp_path, text)
+    assert found["class"] == "device_assert"
+    assert found["kernel"] == "gather"
+    assert found["rank"] == expected
