@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def make(path: Path, nodes: int) -> None:
 
 
 @contextmanager
-def _home() -> Iterator[Path]:
+def _home() -> Generator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         before = os.environ.get("INFER_FORGE_HOME")
         os.environ["INFER_FORGE_HOME"] = folder
