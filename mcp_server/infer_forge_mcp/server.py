@@ -21,7 +21,8 @@ Start with triage_trace for a torch-profiler trace, digest_ncu_report for a kern
 check_results and decide_gap for benchmark results, check_command before a command on a shared GPU host, search_journal
 before trying an idea, read_next_step inside a campaign. Tables are columns and rows; null means unknown, never zero;
 an answer over the size limit names an artifact file with the whole of it. Work over 15 s becomes a job: read_job,
-cancel_job. Every answer ends with next_step. The command line `infer-forge` does the same."""
+cancel_job. Every answer ends with next_step. The command line `infer-forge` does the same;
+a server started with --toolsets NAME shows more tools of that room, and more parameters of these."""
 
 
 def found_tools() -> dict[str, tuple[ToolSpec, Callable[..., Any]]]:
@@ -75,13 +76,14 @@ def make_server(toolsets: Iterable[str] = (), *, read_only: bool = False, stdio:
 
     `stdio` says that standard output is the wire, so that prints must be kept off it.
     """
-    functions = chosen(toolsets, read_only=read_only)
+    named = {*toolsets}
+    functions = chosen(named, read_only=read_only)
     server = MCPServer(
         "infer-forge",
         title="infer-forge",
         version=__version__,
         instructions=INSTRUCTIONS,
-        tools=[build(f) for f in functions.values()],
+        tools=[build(f, brief=not named & {"all", getattr(f, MARK).toolset}) for f in functions.values()],
         log_level="WARNING",
         lifespan=_quiet_stdout if stdio else None,
     )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar, cast
@@ -44,12 +45,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """What the decorator recorded: toolset, whether it is among the defaults, the hints, paging."""
+    """What the decorator recorded: toolset, whether it is among the defaults, the hints, paging, further parameters."""
 
     toolset: str
     default: bool
     annotations: ToolAnnotations
     paged: str | None
+    further: tuple[str, ...]
 
 
 def tool(
@@ -61,12 +63,15 @@ def tool(
     idempotent: bool = True,
     open_world: bool = False,
     paged: str | None = None,
+    further: tuple[str, ...] = (),
 ) -> Callable[[F], F]:
     """Mark a function as a tool of the server; its docstring is the description.
 
     Args:
         toolset: one of `TOOLSETS`, or `core` (always on).
         paged: the table that the function's `limit` and `cursor` parameters page through; the cap does the paging.
+        further: parameters of a default tool that are offered only where its toolset was asked for by name; so are the
+            sentences of its description behind the first. Default tools are read at every turn and must stay small.
     """
 
     def mark(function: F) -> F:
@@ -77,7 +82,7 @@ def tool(
             idempotent_hint=idempotent,
             open_world_hint=open_world,
         )
-        setattr(function, MARK, ToolSpec(toolset, default, hints, paged))
+        setattr(function, MARK, ToolSpec(toolset, default, hints, paged, further))
         return function
 
     return mark
@@ -134,8 +139,12 @@ def _plain_errors(exc: ValidationError) -> str:
     return f"wrong arguments: {'; '.join(parts[:4])}. next: mend them and call again"
 
 
-def build(function: Callable[..., Any]) -> ForgeTool:
-    """Make the server's tool object out of a decorated function."""
+def build(function: Callable[..., Any], *, brief: bool = False) -> ForgeTool:
+    """Make the server's tool object out of a decorated function.
+
+    Args:
+        brief: the definition of the default toolset: the description's first sentence, and no `further` parameters.
+    """
     spec: ToolSpec = getattr(function, MARK)
     signature = inspect.signature(function, eval_str=True)
     annotated: Any = Annotated[CallToolResult, ForgeResult]
@@ -166,10 +175,12 @@ def build(function: Callable[..., Any]) -> ForgeTool:
     call.__signature__ = signature.replace(return_annotation=annotated)
     call.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()} | {"return": annotated}
     description = " ".join((function.__doc__ or "").split())
+    if brief:
+        description = re.split(r"(?<=\.) (?=[A-Z])", description, maxsplit=1)[0]
     made = ForgeTool.from_function(
         call, description=description, title=spec.annotations.title, annotations=spec.annotations
     )
-    made.parameters = _slim(made.parameters) | {"additionalProperties": False}
+    made.parameters = _plain(_slim(made.parameters), spec.further if brief else ()) | {"additionalProperties": False}
     made.fn_metadata.output_schema = _slim(
         made.fn_metadata.output_schema or {}, drop=("title", "description", "default")
     )
@@ -184,6 +195,32 @@ def _slim(schema: Any, drop: tuple[str, ...] = ("title",)) -> Any:
         return schema
     fields = cast("dict[str, Any]", schema)
     return {k: _slim(v, drop) for k, v in fields.items() if k not in drop or isinstance(v, dict)}
+
+
+# The server checks them, and the words tell them; Codex drops them before the model sees the schema.
+_BOUNDS = (
+    "default",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "maxLength",
+    "minLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+)
+
+
+def _plain(parameters: dict[str, Any], left_out: tuple[str, ...]) -> dict[str, Any]:
+    """Parameters as the words tell them: no null branch, default or bound, and without those left out."""
+    properties: dict[str, dict[str, Any]] = {}
+    for name, schema in cast("dict[str, dict[str, Any]]", parameters.get("properties", {})).items():
+        kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+        alone = kinds[0] if len(kinds) == 1 else ({"anyOf": kinds} if kinds else {})
+        merged = {**alone, **{k: v for k, v in schema.items() if k != "anyOf"}}
+        if name not in left_out:
+            properties[name] = {k: v for k, v in merged.items() if k not in _BOUNDS}
+    return {**parameters, "properties": properties}
 
 
 def _one_line(exc: ForgeError) -> str:

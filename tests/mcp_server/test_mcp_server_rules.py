@@ -92,8 +92,16 @@ def test_the_default_toolset_is_small_enough_to_be_read_at_every_turn() -> None:
     tools = listed()
     seen = [{"name": t.name, "description": t.description, "parameters": t.input_schema} for t in tools]
     assert len(tools) <= 20
-    assert len(json.dumps(seen, separators=(",", ":"))) <= 10_000 + 4_000
+    assert len(json.dumps(seen, separators=(",", ":"))) <= 10_000
     assert len(INSTRUCTIONS) <= 1500
+
+
+def test_a_default_tool_shows_all_its_parameters_where_its_toolset_was_asked_for() -> None:
+    def parameters(*toolsets: str) -> set[str]:
+        return set(next(t for t in listed(toolsets) if t.name == "triage_crash").input_schema["properties"])
+
+    assert {"paths", "cursor"} == parameters()
+    assert {"engine", "launch_blocking", "limit"} <= parameters("crash") == parameters("all")
 
 
 def test_read_only_mode_wins_over_toolsets() -> None:

@@ -11,11 +11,11 @@ from infer_forge.base.errors import UsageFault
 from infer_forge_mcp.results import capped, keep_artifact
 from infer_forge_mcp.toolkit import Answer, tool
 
-Files = Annotated[list[str], Field(min_length=1, description="Paths of result files, folders of them, or row ledgers.")]
+Files = Annotated[list[str], Field(min_length=1, description="Result files, folders or row ledgers.")]
 Tool = Annotated[str, Field(description="Which tool wrote the files; auto (the default) finds it by the keys.")]
-Contract = Annotated[str | None, Field(description="Path of the locked contract. Default: none.")]
-Limit = Annotated[int, Field(ge=1, le=1000, description="Rows a page, 1 to 1000; 40 by default.")]
-Cursor = Annotated[str | None, Field(description="Cursor of the page, from the answer before. Default: the beginning.")]
+Contract = Annotated[str | None, Field(description="The locked contract.")]
+Limit = Annotated[int, Field(ge=1, le=1000, description="Rows, 1 to 1000; default 40.")]
+Cursor = Annotated[str | None, Field(description="next_cursor to go on.")]
 
 
 @tool(toolset="bench", read_only=True, paged="rows")
@@ -33,7 +33,7 @@ def import_results(files: Files, tool_name: Tool = "auto", limit: Limit = 40, cu
     return result
 
 
-@tool(toolset="bench", read_only=True, default=True, paged="findings")
+@tool(toolset="bench", read_only=True, default=True, paged="findings", further=("tool_name", "limit"))
 def check_results(
     files: Files,
     contract: Contract = None,
@@ -41,9 +41,9 @@ def check_results(
     limit: Limit = 40,  # noqa: ARG001
     cursor: Cursor = None,  # noqa: ARG001
 ) -> Answer:
-    """Use it before you trust or compare benchmark rows: refuses or marks impossible ones (TTFT 0, nothing completed, tokens
-    off the label, percentiles that fall, profiler on, foreign GPU work, pretended acceptance) with rule id, evidence and
-    fix. verdict is pass, fail or unknown; a refused row never ranks and never decides."""
+    """Use it before you trust or compare benchmark rows: impossible ones are refused or marked. TTFT 0, nothing
+    completed, tokens off the label, percentiles that fall, profiler on, foreign GPU work, pretended acceptance:
+    with rule id, evidence and fix. verdict is pass, fail or unknown; a refused row never ranks and never decides."""
     from infer_forge.bench import check_report, read_rows
     from infer_forge.bench.contracts_in import locked
 
@@ -53,20 +53,18 @@ def check_results(
     return report
 
 
-@tool(toolset="bench", read_only=True, default=True)
+@tool(toolset="bench", read_only=True, default=True, further=("sla", "scenario_key", "threshold_pct"))
 def decide_gap(
-    target: Annotated[str, Field(description="Name of the system that is judged; a key of sides.")],
+    target: Annotated[str, Field(description="Key of sides that is judged.")],
     sides: Annotated[
         dict[str, list[str]],
         Field(
             min_length=2,
-            description="Name -> its result files, folders or ledgers; target and competitors. Empty lists: the contract's own rows.",
+            description="Name -> result files, folders or ledgers. Empty list: the contract's rows.",
         ),
     ],
     contract: Contract = None,
-    metric: Annotated[
-        str | None, Field(description="Figure that decides; output_token_throughput by default, or the contract's.")
-    ] = None,
+    metric: Annotated[str | None, Field(description="Default: the contract's, or output_token_throughput.")] = None,
     threshold_pct: Annotated[
         float | None,
         Field(gt=0, le=50, description="Noise threshold in percent, above 0 to 50; 1 by default, or the contract's."),
@@ -78,9 +76,9 @@ def decide_gap(
         str | None, Field(description="Row field that names the scenario. Default: load and lengths.")
     ] = None,
 ) -> Answer:
-    """Use it to learn whether one engine is behind another: a verdict a scenario (behind, ahead, tie, not_behind,
-    inconclusive, sla_fail, void_*, insufficient) from paired launches at fixed looks of 5, 8 and 12, with interval, reason,
-    runs missing and next step. Without a locked contract nothing may be built on it, and it says so."""
+    """Use it to learn whether one engine is behind another: a verdict a scenario from paired launches. Verdicts:
+    behind, ahead, tie, not_behind, inconclusive, sla_fail, void_*, insufficient; at fixed looks of 5, 8 and 12,
+    with interval, reason, runs missing. Without a locked contract nothing may be built on it, and it says so."""
     from infer_forge.bench import read_rows
     from infer_forge.bench.contracts_in import locked
     from infer_forge.bench.gap import request_of, run_gap

@@ -12,7 +12,7 @@ from infer_forge_mcp.toolkit import Answer, tool
 Run = Annotated[
     str | None,
     Field(
-        description="Run directory of the campaign. Default: INFER_FORGE_RUN, or the one in the server's folder.",
+        description="Default: INFER_FORGE_RUN, or this folder.",
         max_length=4096,
     ),
 ]
@@ -58,8 +58,8 @@ def init_campaign(
 
 @tool(toolset="campaign", default=True, read_only=True)
 def read_campaign_status(run: Run = None) -> Answer:
-    """Use it first after a crash or in a new chat: the best candidate, failed directions, the last NCU result, whether the
-    benchmark is still the locked one, and when to stop; and the next step."""
+    """Use it first after a crash or in a new chat: where the campaign stands. The best candidate, failed directions,
+    the last NCU result, whether the benchmark is still the locked one, when to stop, and the next step."""
     from infer_forge.campaign import open_campaign, status_report
 
     return status_report(open_campaign(run))
@@ -67,7 +67,7 @@ def read_campaign_status(run: Run = None) -> Answer:
 
 @tool(toolset="campaign", default=True, read_only=True)
 def read_next_step(run: Run = None) -> Answer:
-    """Use it whenever a step of a campaign is done: exactly one next step, from what is recorded, with its command."""
+    """Use it whenever a step of a campaign is done: exactly one next step, with its command."""
     from infer_forge.campaign import next_report, open_campaign
 
     return next_report(open_campaign(run))
@@ -81,7 +81,7 @@ def check_campaign(
         Field(description="Only the gates of this phase. Default: all."),
     ] = None,
     limit: Limit = None,  # noqa: ARG001 - the cap pages
-    cursor: Annotated[str | None, Field(description="next_cursor of the last answer. Default: from the start.")] = None,  # noqa: ARG001
+    cursor: Annotated[str | None, Field(description="next_cursor to go on.")] = None,  # noqa: ARG001
 ) -> Answer:
     """Use it to see every gate of a campaign: rule id, pass, fail, unknown or n/a, the evidence, and the fix. A person or an
     agent that wants to stop or to open a round looks here first."""
@@ -100,9 +100,7 @@ def record_campaign(
             max_length=40,
         ),
     ],
-    data: Annotated[
-        dict[str, Any] | None, Field(description="Its fields; a wrong one is told with the right names. Default: none.")
-    ] = None,
+    data: Annotated[dict[str, Any] | None, Field(description="Its fields; a wrong one is told.")] = None,
     run: Run = None,
 ) -> Answer:
     """Use it to record each step of a campaign as it happens. Figures, hashes and verdicts are computed from the files named.

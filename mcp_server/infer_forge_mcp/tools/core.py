@@ -8,17 +8,15 @@ from pydantic import Field
 
 from infer_forge_mcp.toolkit import Answer, job_answer, tool
 
-JobId = Annotated[str, Field(description="The id that the tool which started the work gave.")]
+JobId = Annotated[str, Field(description="Id of the job.")]
 
 
 @tool(toolset="core", default=True, read_only=True)
 def read_job(
     job_id: JobId,
-    wait_s: Annotated[
-        float, Field(ge=0, le=18, description="Wait so long for the end: 0 to 18 seconds, 10 by default.")
-    ] = 10.0,
+    wait_s: Annotated[float, Field(ge=0, le=18, description="Seconds, 0 to 18; default 10.")] = 10.0,
 ) -> Answer:
-    """Use it when a tool answered with a job id: waits a moment, then gives the finished answer, or state and progress."""
+    """Use it when a tool answered with a job id: the finished answer, or state and progress."""
     from infer_forge.base import jobs
 
     return job_answer(jobs.wait(job_id, wait_s))
@@ -26,7 +24,7 @@ def read_job(
 
 @tool(toolset="core", default=True, read_only=False)
 def cancel_job(job_id: JobId) -> Answer:
-    """Use it to stop work that a tool started and nobody needs any more; ends only that job's own processes."""
+    """Use it to stop work that a tool started; ends only that job's own processes."""
     from infer_forge.base import jobs
 
     job = jobs.cancel(job_id)

@@ -10,7 +10,7 @@ from infer_forge_mcp.toolkit import Answer, run_command, tool
 
 Engine = Annotated[
     Literal["sglang", "vllm", "trtllm", "tokenspeed"] | None,
-    Field(description="Engine that crashed; words the next command only. Default: unknown."),
+    Field(description="It words the next command only."),
 ]
 Blocking = Annotated[bool | None, Field(description="CUDA_LAUNCH_BLOCKING=1 was set. Default: what the log states.")]
 Graphs = Annotated[bool | None, Field(description="CUDA graphs were on. Default: what the log states.")]
@@ -27,14 +27,20 @@ def _option(name: str, value: str | bool | int) -> list[str]:
     return [f"--{name}", str(value)]
 
 
-@tool(toolset="crash", default=True, read_only=True, paged="timeline")
+@tool(
+    toolset="crash",
+    default=True,
+    read_only=True,
+    paged="timeline",
+    further=("engine", "limit", "launch_blocking", "graphs", "caching_allocator", "world", "command"),
+)
 def triage_crash(
     paths: Annotated[
         list[str],
         Field(
             min_length=1,
             max_length=64,
-            description="Logs, gzip files, folders, dumps, cuda-gdb transcripts, kernel logs: any mix, any number of ranks.",
+            description="Logs, dumps, folders, kernel logs; any mix of ranks.",
         ),
     ],
     engine: Engine = None,
@@ -43,12 +49,13 @@ def triage_crash(
     caching_allocator: Caching = None,
     world: World = None,
     command: Command = None,
-    limit: Annotated[int, Field(ge=1, le=500, description="Timeline rows, 1 to 500; 40 by default.")] = _KEPT_ROWS,
-    cursor: Annotated[str | None, Field(description="next_cursor of the last answer. Default: from the start.")] = None,
+    limit: Annotated[int, Field(ge=1, le=500, description="Rows, 1 to 500; default 40.")] = _KEPT_ROWS,
+    cursor: Annotated[str | None, Field(description="next_cursor to go on.")] = None,
 ) -> Answer:
-    """Use it first when a GPU process crashed, hung or ran out of memory: class, certainty (proven, bounded,
-    surfaced_only, unknown), first event, rank, kernel where something names it, suspects with line references, what is no
-    evidence, what is missing, and exactly one next command. A surfaced_only frame is never the culprit."""
+    """Use it first when a GPU process crashed, hung or ran out of memory: one verdict, its certainty, one next
+    command. Gives class, certainty (proven, bounded, surfaced_only, unknown), first event, rank, kernel where
+    something names it, suspects with line references, what is no evidence and what is missing. A surfaced_only
+    frame is never the culprit."""
     from infer_forge.base.errors import UsageFault
     from infer_forge.crash import Context, triage
     from infer_forge.crash.read import total_bytes

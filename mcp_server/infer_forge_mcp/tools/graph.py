@@ -15,7 +15,7 @@ Project = Annotated[str, Field(description="Which graph of the task store. Defau
 def list_ready_tasks(
     project: Project = "main",
     limit: Annotated[int | None, Field(ge=1, le=500, description="Rows, 1 to 500. Default: what fits.")] = None,  # noqa: ARG001 - the cap pages
-    cursor: Annotated[str | None, Field(description="next_cursor of the last answer. Default: from the start.")] = None,  # noqa: ARG001
+    cursor: Annotated[str | None, Field(description="next_cursor to go on.")] = None,  # noqa: ARG001
 ) -> Answer:
     """Use it to choose what to work on next in a task graph: nodes whose imports were all verified and handed over, and what
     the other ones wait for. A suspect, rejected or superseded producer makes nothing ready."""

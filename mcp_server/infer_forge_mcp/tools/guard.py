@@ -13,10 +13,10 @@ from infer_forge_mcp.toolkit import Answer, tool
 
 @tool(toolset="guard", default=True, read_only=True)
 def check_command(
-    command: Annotated[str, Field(description="The shell text as it would be run.", max_length=200_000)],
-    cwd: Annotated[str, Field(description="Absolute folder in which it would run; the server's own by default.")] = "",
+    command: Annotated[str, Field(description="Shell text.", max_length=200_000)],
+    cwd: Annotated[str, Field(description="Absolute folder; default the server's.")] = "",
 ) -> Answer:
-    """Use it before a command that kills, deletes, pushes, installs, or touches GPUs, containers or jobs: says allow,
+    """Use it before a command that kills, deletes, pushes, installs or touches GPUs, containers or jobs. Says allow,
     ask or deny, which rule decided, and what to run instead. Nothing is run."""
     from infer_forge.guard import check
 
@@ -27,14 +27,14 @@ def check_command(
     return {"kind": "guard_check", "summary": [line], "next_step": verdict["safer"], **verdict}
 
 
-@tool(toolset="guard", default=True, read_only=True, paged="secrets")
+@tool(toolset="guard", default=True, read_only=True, paged="secrets", further=("limit",))
 def scan_artifacts(
     paths: Annotated[list[str], Field(description="Files or folders, 1 to 50.", min_length=1, max_length=50)],
-    limit: Annotated[int, Field(ge=1, le=500, description="Rows: 1 to 500, 50 by default.")] = 50,  # noqa: ARG001 - the cap pages
-    cursor: Annotated[str, Field(description="next_cursor of the last answer; empty to begin.")] = "0",  # noqa: ARG001
+    limit: Annotated[int, Field(ge=1, le=500, description="Rows, 1 to 500; default 50.")] = 50,  # noqa: ARG001 - the cap pages
+    cursor: Annotated[str, Field(description="next_cursor to go on.")] = "0",  # noqa: ARG001
 ) -> Answer:
-    """Use it before artifacts are committed, packed or handed on: finds secrets in text, gzip traces, sqlite and Nsight
-    reports, and the values of this environment's secret variables. Values are never shown."""
+    """Use it before artifacts are committed, packed or handed on: finds secrets. It reads text, gzip traces, sqlite
+    and Nsight reports, and knows the values of this environment's secret variables. Values are never shown."""
     from infer_forge.guard.catalogue import scan_report
 
     return scan_report(paths)[0]

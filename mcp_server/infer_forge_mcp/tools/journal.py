@@ -14,24 +14,23 @@ if TYPE_CHECKING:
 Filters = Annotated[
     dict[str, list[str]] | None,
     Field(
-        description="Dimension -> accepted values: model, gpu, framework, task_type, precision, topology, scenario, metric,"
-        " verdict, kernel_family, kind, task. Spellings are normalised (H200, DSv3). Default: all records."
+        description="Any of model, gpu, framework, task_type, precision, topology, scenario, metric, verdict,"
+        " kernel_family, kind, task -> values."
     ),
 ]
 Since = Annotated[str | None, Field(description="Only records from this date on, YYYY-MM-DD.")]
 
 
-@tool(toolset="journal", default=True, read_only=True)
+@tool(toolset="journal", default=True, read_only=True, further=("since",))
 def search_journal(
-    query: Annotated[
-        str, Field(description="Words, identifiers or a symptom, English or Chinese. Empty: the newest records.")
-    ],
+    query: Annotated[str, Field(description="Words, identifiers, a symptom. Empty: the newest.")],
     filters: Filters = None,
     since: Since = None,
-    limit: Annotated[int, Field(ge=1, le=50, description="Records at the most, 1 to 50. Default 8.")] = 8,
+    limit: Annotated[int, Field(ge=1, le=50, description="1 to 50; default 8.")] = 8,
 ) -> Answer:
-    """Use it before you try an idea, trust a figure or debug a symptom: earlier results, rejections, pitfalls, crash cases.
-    Filtered first, then ranked; each hit says why it fits. Nothing found means that no record fits."""
+    """Use it before you try an idea, trust a figure or debug a symptom: earlier records. Results, rejections,
+    pitfalls, crash cases; filtered first, then ranked; each hit says why it fits. Nothing found means that no
+    record fits."""
     from infer_forge.journal import open_store, search_report
 
     with open_store() as store:
@@ -52,26 +51,23 @@ def record_journal(
             "pr_card",
             "task_record",
         ],
-        Field(description="A result needs fields.claim; a model_e2e claim needs fields.deployment_point."),
+        Field(description="result needs fields.claim; model_e2e also deployment_point."),
     ],
-    title: Annotated[str, Field(min_length=3, max_length=300, description="One line that says what was found.")],
-    body: Annotated[str, Field(description="What was done, seen and concluded, in Markdown.")],
-    dims: Annotated[
-        dict[str, list[str]] | None, Field(description="Dimension -> values, as in search_journal's filters.")
-    ] = None,
+    title: Annotated[str, Field(min_length=3, max_length=300, description="One line.")],
+    body: Annotated[str, Field(description="Done, seen, concluded; Markdown.")],
+    dims: Annotated[dict[str, list[str]] | None, Field(description="As search_journal's filters.")] = None,
     fields: Annotated[
         dict[str, Any] | None,
         Field(
-            description="Further fields of the record schema: claim, metric, value, unit, contract_sha256,"
+            description="claim, metric, value, unit, contract_sha256,"
             " deployment_point, idea {repository, path, symbol}, applies_to, symptoms, links, task_id, verdict."
         ),
     ] = None,
-    artifacts: Annotated[
-        list[str] | None, Field(description="Paths of files that it stands on; they are hashed.")
-    ] = None,
+    artifacts: Annotated[list[str] | None, Field(description="Files that it stands on.")] = None,
 ) -> Answer:
-    """Use it when something was learned that the next task must find: a result, a rejected idea, a pitfall, a crash. Records
-    are immutable: a correction is a new record with a supersedes link. Secrets are masked before anything is written."""
+    """Use it when something was learned that the next task must find: a result, rejection, pitfall or crash. Records
+    are immutable: a correction is a new record with a supersedes link. Secrets are masked before anything is
+    written."""
     from infer_forge.journal import open_store, record_report
 
     more = {"kind": kind, "title": title, "body": body, "dims": dims or {}}

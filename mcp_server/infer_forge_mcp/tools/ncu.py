@@ -10,10 +10,8 @@ from infer_forge.base.records import Report
 from infer_forge_mcp.results import ForgeResult, capped, keep_artifact
 from infer_forge_mcp.toolkit import Answer, tool
 
-Path = Annotated[str, Field(description="Path of a .ncu-rep, .ncu-repz, ncu --csv output or ncu text page.")]
-Kernel = Annotated[
-    str | None, Field(description="Regular expression on the kernel's name. Default: the one with the most time.")
-]
+Path = Annotated[str, Field(description=".ncu-rep, .ncu-repz, ncu --csv or text page.")]
+Kernel = Annotated[str | None, Field(description="Regex on its name; default: most time.")]
 Launch = Annotated[
     int | None, Field(ge=0, description="Only the launch at this place in the report, from 0. Default: all launches.")
 ]
@@ -29,14 +27,12 @@ def _small(report: Report) -> ForgeResult:
     return result
 
 
-@tool(toolset="ncu", default=True, read_only=True)
+@tool(toolset="ncu", default=True, read_only=True, further=("launch", "source", "triage"))
 def digest_ncu_report(
     report: Path,
     kernel: Kernel = None,
     launch: Launch = None,
-    source: Annotated[
-        bool, Field(description="Add the most stalled source lines and SASS; needs a .ncu-rep. False by default.")
-    ] = False,
+    source: Annotated[bool, Field(description="Add stalled source lines; needs .ncu-rep.")] = False,
     triage: Annotated[
         str | None,
         Field(
@@ -44,9 +40,9 @@ def digest_ncu_report(
         ),
     ] = None,
 ) -> Answer:
-    """Use it when you hold a Nsight Compute report and need the next change to a kernel: class, saturated unit, flags with
-    thresholds, and exactly one next edit with the metric that must move. Says what was not collected instead of guessing;
-    the edit is then one collect command. No end-to-end claim follows from it."""
+    """Use it on an Nsight Compute report to get a kernel's class and exactly one next edit. Also the saturated unit,
+    flags with thresholds and the metric that must move. Says what was not collected instead of guessing; the edit
+    is then one collect command. No end-to-end claim follows from it."""
     from infer_forge.ncu import digest
 
     return _small(digest([report], kernel=kernel, launch=launch, source=source, triage=triage))

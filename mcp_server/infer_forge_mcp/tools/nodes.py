@@ -8,19 +8,26 @@ from pydantic import Field
 
 from infer_forge_mcp.toolkit import Answer, tool
 
-Node = Annotated[str, Field(description="Name of the node, as the registry knows it.", max_length=128)]
+Node = Annotated[str, Field(description="Its name in the registry.", max_length=128)]
 ClaimId = Annotated[str, Field(description="Id of the claim, or its first 8 or more characters.", max_length=64)]
 Limit = Annotated[int | None, Field(ge=1, le=500, description="Claims at the most, 1 to 500. Default: what fits.")]
-Cursor = Annotated[str | None, Field(description="next_cursor of the last answer. Default: from the start.")]
+Cursor = Annotated[str | None, Field(description="next_cursor to go on.")]
 Epoch = Annotated[int, Field(ge=1, description="Epoch of the claim, from 1.")]
 
 
-@tool(toolset="nodes", default=True, read_only=False, idempotent=False, open_world=True)
+@tool(
+    toolset="nodes",
+    default=True,
+    read_only=False,
+    idempotent=False,
+    open_world=True,
+    further=("run_id", "runtimes", "hours"),
+)
 def claim_node(
     node: Node,
-    gpus: Annotated[str, Field(description="Which GPUs: indices such as 0,1 or 0-3, or UUIDs.", max_length=400)],
-    task: Annotated[str, Field(description="The task that they are for.", max_length=200)],
-    purpose: Annotated[str, Field(description="What will run, in a few words.", max_length=200)],
+    gpus: Annotated[str, Field(description="Such as 0,1 or 0-3, or UUIDs.", max_length=400)],
+    task: Annotated[str, Field(description="Its id or name.", max_length=200)],
+    purpose: Annotated[str, Field(description="What will run.", max_length=200)],
     run_id: Annotated[
         str | None, Field(description="Run whose guard context gets the claim. Default: this one.")
     ] = None,
@@ -30,9 +37,9 @@ def claim_node(
     ] = None,
     hours: Annotated[float | None, Field(gt=0, description="When others may ask about it. Frees nothing.")] = None,
 ) -> Answer:
-    """Use it before anything touches a GPU of a node: exactly one claimant gets the GPUs, the others are refused with the
-    holder. Gives claim id and epoch; carry both with all evidence. Freed GPUs need verify_node first. While the hub is
-    away it is an intent, which is no claim."""
+    """Use it before anything touches a GPU of a node: exactly one claimant gets the GPUs. The others are refused with
+    the holder. Gives claim id and epoch; carry both with all evidence. Freed GPUs need verify_node first. While the
+    hub is away it is an intent, which is no claim."""
     from infer_forge.nodes import verbs
 
     return verbs.claim(
@@ -53,19 +60,17 @@ def release_node(
     return verbs.release(claim_id, reason=reason, epoch=epoch)
 
 
-@tool(toolset="nodes", default=True, read_only=True, open_world=True, paged="claims")
+@tool(toolset="nodes", default=True, read_only=True, open_world=True, paged="claims", further=("limit",))
 def read_node_status(
-    node: Annotated[str | None, Field(description="Only this node. Default: all.", max_length=128)] = None,
-    claim_id: Annotated[
-        str | None, Field(description="With epoch: whether evidence made under them still stands. Default: none.")
-    ] = None,
-    epoch: Annotated[int | None, Field(ge=1, description="Epoch that the evidence carries. Default: none.")] = None,
+    node: Annotated[str | None, Field(description="Default: all.", max_length=128)] = None,
+    claim_id: Annotated[str | None, Field(description="With epoch: does evidence still stand?")] = None,
+    epoch: Annotated[int | None, Field(ge=1, description="Of the evidence.")] = None,
     limit: Limit = None,  # noqa: ARG001 - the cap pages
     cursor: Cursor = None,  # noqa: ARG001
 ) -> Answer:
-    """Use it to see who holds which GPUs, each claim's state with its reason, free and marked nodes, and intents that are no
-    claims; with claim_id and epoch: verdict current, fenced or unknown. A GPU that looks idle in one sample says nothing
-    about a task."""
+    """Use it to see who holds which GPUs, and whether a claim still stands. Each claim's state with its reason, free
+    and marked nodes, and intents that are no claims; with claim_id and epoch: verdict current, fenced or unknown. A
+    GPU that looks idle in one sample says nothing about a task."""
     from infer_forge.base.errors import UsageFault
     from infer_forge.nodes import verbs
 
@@ -91,7 +96,7 @@ def record_observation(
 
 @tool(toolset="nodes", read_only=True, open_world=True, paged="claims")
 def check_cleanup(
-    node: Annotated[str | None, Field(description="Only this node. Default: all.", max_length=128)] = None,
+    node: Annotated[str | None, Field(description="Default: all.", max_length=128)] = None,
     explain: Annotated[bool, Field(description="Every reason and the windows. True by default.")] = True,
     limit: Limit = None,  # noqa: ARG001 - the cap pages
     cursor: Cursor = None,  # noqa: ARG001
@@ -123,12 +128,10 @@ def cleanup_claim(
 @tool(toolset="nodes", default=True, read_only=False, open_world=True)
 def verify_node(
     node: Node,
-    gpus: Annotated[
-        str | None, Field(description="Which GPUs. Default: all that were held and not probed since.", max_length=400)
-    ] = None,
+    gpus: Annotated[str | None, Field(description="Default: all held and not probed since.", max_length=400)] = None,
 ) -> Answer:
-    """Use it on the node itself, right before claiming GPUs that somebody used before: a live probe that they are idle and
-    healthy. Refused with all reasons when a GPU is used, unhealthy or not fully visible. A probe holds for a short time."""
+    """Use it on a node, right before claiming GPUs used before: a live probe that they are idle and healthy. Refused
+    with all reasons when a GPU is used, unhealthy or not fully visible. A probe holds for a short time."""
     from infer_forge.nodes import verbs
 
     return verbs.verify(node, gpus)

@@ -11,15 +11,15 @@ from infer_forge.base.errors import InputUnusable
 from infer_forge_mcp.results import capped, keep_artifact
 from infer_forge_mcp.toolkit import Answer, run_command, tool
 
-Trace = Annotated[str, Field(description="Trace, Nsight Systems SQLite export, or folder of ranks.")]
-Config = Annotated[str, Field(description="The deployed model's config.json. Default: none.")]
+Trace = Annotated[str, Field(description="Trace, nsys SQLite, or folder of ranks.")]
+Config = Annotated[str, Field(description="The model's config.json.")]
 Rank = Annotated[str, Field(description="A rank number. Default: the lowest.")]
-Stage = Annotated[str, Field(description="prefill, decode, mixed or denoise. Default: each.")]
+Stage = Annotated[str, Field(description="prefill, decode, mixed, denoise; default each.")]
 Pass = Annotated[int, Field(ge=-1, description="Number of the pass. Default -1: the representative ones.")]
 Anchor = Annotated[str, Field(description="Part of a kernel's name that begins every layer. Default: found without.")]
-MappingTrace = Annotated[str, Field(description="Capture trace: ops of graph replays. Default: none.")]
-Limit = Annotated[int, Field(ge=1, le=500, description="Rows, 1 to 500; 40 by default.")]
-Cursor = Annotated[str | None, Field(description="next_cursor of the last answer.")]
+MappingTrace = Annotated[str, Field(description="Trace of the graph capture.")]
+Limit = Annotated[int, Field(ge=1, le=500, description="Rows, 1 to 500; default 40.")]
+Cursor = Annotated[str | None, Field(description="next_cursor to go on.")]
 
 _LONG = 60
 _KEPT = ("inputs", "tool_version", "triage", "rank", "coverage", "skipped")
@@ -67,11 +67,11 @@ def _columns(table: dict[str, Any], wanted: list[str] | None) -> dict[str, Any]:
     return {"columns": [names[k] for k in at], "rows": [[_short(row[k]) for k in at] for row in table["rows"]]}
 
 
-@tool(toolset="profile", default=True, read_only=True, paged="passes")
+@tool(toolset="profile", default=True, read_only=True, paged="passes", further=("rank", "limit"))
 def split_passes(
     trace: Trace, config: Config = "", rank: Rank = "", limit: Limit = 40, cursor: Cursor = None
 ) -> Answer:
-    """Use it to see a trace's forward passes: stage, batch, wall, idle and layers of each, cold or cut-off ones, the steady
+    """Use it to see a trace's forward passes: stage, batch, wall, idle, layers. Tells cold or cut-off ones, the steady
     one that stands for its stage, and the layer count against the config."""
     columns = [
         *("pass", "rank", "stage", "batch", "tokens", "start_ms", "wall_ms", "device_ms", "idle_ms", "layers"),
@@ -99,7 +99,13 @@ def build_layer_timeline(
     return _run(trace, {"clusters": None, "layers": None}, "layers", limit, cursor, **options)
 
 
-@tool(toolset="profile", default=True, read_only=True, paged="flow")
+@tool(
+    toolset="profile",
+    default=True,
+    read_only=True,
+    paged="flow",
+    further=("by_duration", "no_triage", "compare_layer", "mapping", "limit"),
+)
 def compute_flow(
     trace: Trace,
     config: Config = "",
@@ -112,8 +118,8 @@ def compute_flow(
     limit: Limit = 40,
     cursor: Cursor = None,
 ) -> Answer:
-    """Use it after triage_trace to see one representative layer kernel by kernel: half, category, duration, gap, dims,
-    source line, share of the GPU's peak."""
+    """Use it after triage_trace to see one representative layer kernel by kernel. Gives half, category, duration, gap,
+    dims, source line and share of the GPU's peak."""
     columns = [
         *("order", "half", "category", "kernel", "dur_us", "dur_max_us", "gap_us", "share_pct", "stream", "dims"),
         *("source", "roofline_pct", "stage", "layer"),

@@ -9,17 +9,17 @@ from pydantic import Field
 from infer_forge_mcp.results import capped, keep_artifact
 from infer_forge_mcp.toolkit import Answer, run_command, tool
 
-Trace = Annotated[str, Field(description="Path of a torch-profiler trace (.json, gzip, zstd) or of a folder of ranks.")]
+Trace = Annotated[str, Field(description="Torch-profiler trace, or folder of ranks.")]
 Stage = Annotated[
     str | None,
-    Field(description="Only this stage: prefill, decode, mixed, denoise, all or outside. Default: every stage."),
+    Field(description="prefill, decode, mixed, denoise, all or outside; default each."),
 ]
 MinShare = Annotated[
     float,
     Field(
         ge=0,
         le=100,
-        description="Hide rows below this per cent of their stage, 0 to 100; 1.0 by default. The header has their sum.",
+        description="Least % of its stage, 0 to 100; default 1.",
     ),
 ]
 
@@ -69,48 +69,42 @@ def _compact(answer: dict[str, Any], limit: int, cursor: str | None) -> Answer:
     return result
 
 
-@tool(toolset="profile", default=True, read_only=True, paged="kernel")
+@tool(toolset="profile", default=True, read_only=True, paged="kernel", further=("server_args", "server_log"))
 def triage_trace(
     trace: Trace,
     stage: Stage = None,
-    rank: Annotated[
-        str | None, Field(description="A rank number, or all. Default: the rank with the most busy time.")
-    ] = None,
+    rank: Annotated[str | None, Field(description="Number or all; default the busiest.")] = None,
     min_share: MinShare = 1.0,
-    mapping: Annotated[
-        str | None, Field(description="Path of the trace of the graph capture; resolves kernels of graph replays.")
-    ] = None,
+    mapping: Annotated[str | None, Field(description="Trace of the graph capture.")] = None,
     server_args: Annotated[
         str | None, Field(description="Path of the benchmark's server arguments; refuses a trace of another backend.")
     ] = None,
     server_log: Annotated[
         str | None, Field(description="Path of the profiled server's log, for the same gate.")
     ] = None,
-    limit: Annotated[int, Field(ge=1, le=500, description="Rows of the kernel table, 1 to 500; 40 by default.")] = 40,
-    cursor: Annotated[str | None, Field(description="next_cursor of the last answer, for the next kernels.")] = None,
+    limit: Annotated[int, Field(ge=1, le=500, description="Kernels, 1 to 500; default 40.")] = 40,
+    cursor: Annotated[str | None, Field(description="next_cursor to go on.")] = None,
 ) -> Answer:
-    """Use it first on any profile: where GPU time goes by stage and kernel with op and source line, what could overlap,
-    which known fusions are missing or active, and why the GPU was idle. Says what the trace does not show. Pages through
-    the kernel table; the whole answer is in the artifact file."""
+    """Use it first on a profile: where GPU time goes by stage and kernel, overlap, fusions, why the GPU was idle.
+    Kernels come with op and source line; says what could overlap, which known fusions are missing or active, and
+    what the trace does not show. Pages through the kernel table; the whole answer is in the artifact file."""
     options = _options(
         stage=stage, rank=rank, min_share=min_share, mapping=mapping, server_args=server_args, server_log=server_log
     )
     return _compact(run_command(["triage", trace, *options]), limit, cursor)
 
 
-@tool(toolset="profile", default=True, read_only=True, paged="kernel")
+@tool(toolset="profile", default=True, read_only=True, paged="kernel", further=("rank", "min_share", "limit"))
 def compare_traces(
     trace: Trace,
-    against: Annotated[
-        str, Field(description="Path of the second trace or folder; differences are second minus first.")
-    ],
+    against: Annotated[str, Field(description="The second; differences are second minus first.")],
     stage: Stage = None,
     rank: Annotated[str | None, Field(description="A rank number. Default: the busiest rank of each side.")] = None,
     min_share: MinShare = 1.0,
-    limit: Annotated[int, Field(ge=1, le=500, description="Rows of the kernel table, 1 to 500; 40 by default.")] = 40,
-    cursor: Annotated[str | None, Field(description="next_cursor of the last answer, for the next kernels.")] = None,
+    limit: Annotated[int, Field(ge=1, le=500, description="Kernels, 1 to 500; default 40.")] = 40,
+    cursor: Annotated[str | None, Field(description="next_cursor to go on.")] = None,
 ) -> Answer:
-    """Use it to see what changed between two profiles, or what a faster engine does differently: kernels, stages, idle and
-    fusions aligned by kernel family and source line, with the difference in ms per step."""
+    """Use it to see what changed between two profiles, in ms per step. Kernels, stages, idle and fusions are aligned
+    by kernel family and source line; also tells what a faster engine does differently."""
     options = _options(stage=stage, rank=rank, min_share=min_share)
     return _compact(run_command(["triage", trace, "--against", against, *options]), limit, cursor)
