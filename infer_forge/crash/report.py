@@ -29,21 +29,17 @@ def next_step(verdict: Verdict, context: Context) -> Step:
     }
     words.setdefault("kernel", verdict.kernel or "KERNEL")
     words.setdefault("tool", "memcheck")
-    for name in ("file", "evidence", "host", "reason", "line"):
-        if name in words:
-            words[name] = (
-                shlex.quote(words[name]) if name in ("file", "host", "evidence") else words[name].replace("'", "")
-            )
     words.setdefault("file", "LOG")
-
-    def fill(text: str) -> str:
-        return re.sub(r"\{(\w+)\}", lambda m: words.get(m.group(1), m.group(0)), text)
-
-    command = fill(entry["command"])
-    if "'{evidence}'" in entry["command"]:
-        command = command.replace(f"'{words.get('evidence', '')}'", words.get("evidence", ""))
+    words["dump"] = f"target cudacore {words['file']}"
+    # Logs are written by others: what comes from them stays one word of the shell.
+    quoted = {k: v if k in ("command", "eager") else shlex.quote(v) for k, v in words.items()}
     env = signatures.environment(entry["env"], level="5", flashinfer_level="5") if entry.get("env") else {}
-    return Step(redact.redact(command), env, fill(entry["why"]), fill(entry["expect"]))
+    command = _filled(entry["command"], quoted)
+    return Step(redact.redact(command), env, _filled(entry["why"], words), _filled(entry["expect"], words))
+
+
+def _filled(text: str, words: dict[str, str]) -> str:
+    return re.sub(r"\{(\w+)\}", lambda m: words.get(m.group(1), m.group(0)), text)
 
 
 def _event(event: Event | None) -> dict[str, Any] | None:
