@@ -232,6 +232,30 @@ class Cleanup(Strict):
     """Nothing: what the run started is known."""
 
 
+class KernelTaskWanted(Strict):
+    """An isolated kernel task for an idea; rows (a JSON file) only where no trace recorded shapes."""
+
+    kernel: Words
+    idea: Words
+    folder: str | None = None
+    rows: str | None = None
+    sources: Names = Field(default_factory=list)
+    reports: Names = Field(default_factory=list)
+
+
+class KernelFolder(Strict):
+    """A kernel task that was run."""
+
+    folder: Words
+
+
+class KernelPromotion(Strict):
+    """A kernel task whose gain shall be claimed for the model, and traces of the accepted state."""
+
+    folder: Words
+    traces: Names = Field(min_length=1)
+
+
 KINDS: dict[str, type[Strict]] = {
     "inputs": NewInputs,
     "companions": Companions,
@@ -254,5 +278,8 @@ KINDS: dict[str, type[Strict]] = {
     "blocker": Blocker,
     "command": Command,
     "cleanup": Cleanup,
+    "kernel_task": KernelTaskWanted,
+    "kernel_result": KernelFolder,
+    "kernel_promotion": KernelPromotion,
 }
 """Kind -> what is handed in."""

@@ -15,9 +15,6 @@ from infer_forge.campaign import model as forms
 from infer_forge.campaign.accuracy import read_scores
 from infer_forge.campaign.stability import judge_soak, read_soak
 
-NCU_SHARE_PCT = 1.0
-"""Least share of the slow stage that makes a kernel or its family eligible for Nsight Compute (A129)."""
-
 
 def record(campaign: book.Campaign, kind: str, data: Mapping[str, Any]) -> tuple[book.Campaign, Report]:
     """Record something of the agent's.
@@ -42,10 +39,10 @@ def record(campaign: book.Campaign, kind: str, data: Mapping[str, Any]) -> tuple
     if name != "blocker" and campaign.of("stop"):
         raise GateRefused("the campaign has stopped; nothing more is recorded", next_step="infer-forge campaign status")
     after = _HANDLERS[name](campaign, given)
-    return after, answer(after, name, campaign)
+    return after, answer(after, campaign)
 
 
-def answer(after: book.Campaign, kind: str, before: book.Campaign) -> Report:
+def answer(after: book.Campaign, before: book.Campaign) -> Report:
     """What was recorded, and the next step."""
     from infer_forge.campaign.advice import next_step
 
@@ -274,30 +271,11 @@ def _dismissal(campaign: book.Campaign, given: forms.Dismissal) -> book.Campaign
 
 
 def _ncu(campaign: book.Campaign, given: forms.NcuRecord) -> book.Campaign:
+    from infer_forge.campaign.kernel_tasks import eligible
     from infer_forge.ncu import lint_digest
 
-    gates.require(campaign, "A100", "A104", "A114", "A126", what="an Nsight Compute digest")
     idea = campaign.need(given.idea, "idea")
-    profile = coverage.slow_profile(campaign)
-    assert profile is not None
-    shares = dict(
-        coverage.families(
-            jsonio.read_json(coverage.triage_file(campaign, profile)), coverage.slow_stage(campaign, profile)
-        )
-    )
-    wanted = given.family or given.kernel
-    share = sum(v for k, v in shares.items() if wanted in k)
-    if share < NCU_SHARE_PCT:
-        raise GateRefused(
-            f"A129: {wanted} has {share:.2f} % of the slow stage, 1 % is needed",
-            next_step="take a larger kernel or family",
-        )
-    page = campaign.in_round("layer_pipeline")[-1]
-    if not any(given.kernel in str(k) or str(k) in given.kernel for k in page["kernels"]):
-        raise GateRefused(
-            f"A130: {given.kernel} is not among the hot kernels of this round's layer-pipeline report",
-            next_step="take one of these: " + ", ".join(map(str, page["kernels"][:4])),
-        )
+    share = eligible(campaign, given.kernel, given.family)
     problems = lint_digest(given.digest)
     if problems:
         raise GateRefused(
@@ -452,6 +430,27 @@ def _command(campaign: book.Campaign, given: forms.Command) -> book.Campaign:
     )
 
 
+def _kernel_task(campaign: book.Campaign, given: forms.KernelTaskWanted) -> book.Campaign:
+    from infer_forge.campaign.kernel_tasks import new
+
+    rows: Any = jsonio.read_json(given.rows) if given.rows else None
+    folder = Path(given.folder) if given.folder else None
+    reports = [Path(r) for r in given.reports]
+    return new(campaign, folder, given.kernel, given.idea, rows=rows, sources=given.sources, more_reports=reports)[0]
+
+
+def _kernel_result(campaign: book.Campaign, given: forms.KernelFolder) -> book.Campaign:
+    from infer_forge.campaign.kernel_tasks import close
+
+    return close(campaign, Path(given.folder))
+
+
+def _kernel_promotion(campaign: book.Campaign, given: forms.KernelPromotion) -> book.Campaign:
+    from infer_forge.campaign.kernel_tasks import promote
+
+    return promote(campaign, Path(given.folder), [Path(t) for t in given.traces])
+
+
 def _cleanup(campaign: book.Campaign, given: forms.Cleanup) -> book.Campaign:
     from infer_forge.campaign.cleaning import clean
 
@@ -481,4 +480,7 @@ _HANDLERS: dict[str, Callable[[book.Campaign, Any], book.Campaign]] = {
     "blocker": _blocker,
     "command": _command,
     "cleanup": _cleanup,
+    "kernel_task": _kernel_task,
+    "kernel_result": _kernel_result,
+    "kernel_promotion": _kernel_promotion,
 }

@@ -1,0 +1,102 @@
+"""Kernel tasks of a campaign and the eligibility of kernels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer_forge.campaign import open_campaign
+from infer_forge.campaign.kernel_tasks import rows_of
+from infer_forge.kernel_task.folder import read_task
+from tests.campaign.campaign_agent import Agent, Refused
+from tests.campaign.conftest import Station
+
+HOT = "act_and_mul_kernel"
+
+
+def flow(model: str, dims: str, dur_us: float) -> tuple[str, dict[str, Any]]:
+    table = {
+        "columns": ["kernel", "dims", "dtypes", "dur_us", "stage", "layer"],
+        "rows": [[HOT, dims, "bf16", dur_us, "decode", 3], [HOT, None, None, 9.0, "decode", 4]],
+    }
+    return model, {"tables": {"flow": table}}
+
+
+def test_rows_of_several_models_are_merged_by_shape_and_weighted_by_time() -> None:
+    rows = rows_of([flow("a", "[64, 512]", 4.0), flow("b", "[64, 512]", 6.0), flow("c", "[1, 512]", 2.0)], HOT)
+    assert [(r["params"]["dims"], r["weight"]) for r in rows] == [("[64, 512]", 10.0), ("[1, 512]", 2.0)]
+    assert rows[0]["provenance"] == "a decode layer 3; b decode layer 3"
+    assert rows_of([("d", {})], HOT) == []
+
+
+def made(agent: Agent) -> Path:
+    """A kernel task that runs: the sample's rows as the shapes of the idea."""
+    place = agent.tmp / "rows.json"
+    rows = [
+        {"id": "decode-8", "params": {"m": 8, "n": 64}, "provenance": "trace of round 1"},
+        {"id": "edge", "kind": "regression", "params": {"m": 1, "n": 1}},
+    ]
+    place.write_text(json.dumps(rows))
+    agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"], rows=str(place), sources=["speed.json"])
+    record = open_campaign(agent.run).last("kernel_task")
+    assert record is not None
+    return Path(str(record["folder"]))
+
+
+def test_a_kernel_task_is_isolated_and_carries_lineage_rows_and_prompt(station: Station) -> None:
+    agent = station("explained")
+    with pytest.raises(Refused, match="no trace recorded the shapes"):
+        agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"])
+    folder = made(agent)
+    task = read_task(folder)
+    assert task.lineage.commit == open_campaign(agent.run).inputs["target_checkout"]["commit"]
+    assert (folder / "upstream" / "speed.json").is_file()
+    assert task.claim.kind == "kernel_task"
+    prompt = (folder / "prompt.md").read_text()
+    assert "not measured yet" in prompt
+    assert "decode-8" in prompt
+
+
+def test_a_result_is_audited_and_is_no_claim_of_the_model(station: Station) -> None:
+    agent = station("explained")
+    folder = made(agent)
+    agent.forge("kernel-task", "run", str(folder))
+    agent.record("kernel_result", folder=str(folder))
+    result = open_campaign(agent.run).last("kernel_result")
+    assert result is not None
+    assert result["claim"] == "kernel_task"
+    assert set(result["rows"]) == {"decode-8", "edge"}
+    assert "geometric mean" in (folder / "prompt.md").read_text()
+    with pytest.raises(Refused, match=r"no clean, faster result|no accepted attempt of its idea"):
+        agent.record("kernel_promotion", folder=str(folder), traces=["x.json"])
+
+
+def digest(place: Path, edits: int = 1) -> str:
+    place.mkdir(exist_ok=True)
+    (place / "blocker.md").write_text("NCU could not run.\nRemedy: ask for the counters.\n" if edits else "no way\n")
+    return str(place)
+
+
+def test_a_digest_needs_a_hot_kernel_that_the_layer_report_names(station: Station) -> None:
+    agent = station("explained")
+    common: dict[str, Any] = {
+        "idea": agent.notes["idea"],
+        "correctness": "unit test",
+        "shape": "[8, 64] bf16",
+        "wiring": "python/norm.py",
+    }
+    with pytest.raises(Refused, match="A129: cold_kernel has 0.00 %"):
+        agent.record("ncu", kernel="cold_kernel", digest=digest(agent.tmp / "d"), **common)
+    with pytest.raises(Refused, match="A130: unseen is not among the hot kernels"):
+        agent.record("ncu", kernel="unseen", family=HOT, digest=digest(agent.tmp / "d"), **common)
+    with pytest.raises(Refused, match="A133"):
+        agent.record("ncu", kernel=HOT, digest=digest(agent.tmp / "e", 0), **common)
+    agent.record("ncu", kernel=HOT, digest=digest(agent.tmp / "d"), **common)
+    assert "blocked" in str(
+        agent.tool("read_campaign_status", run=str(agent.run))["data"]["answers"]["last NCU result"]
+    )
+    shutil.rmtree(agent.tmp / "d")
