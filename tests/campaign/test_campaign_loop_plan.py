@@ -111,6 +111,14 @@ def test_a_clause_that_is_missing_or_taken_back_fails_by_its_own_rule_alone(iden
     line = next(x for x in text.split("\n") if x.startswith(f"- {ident}: "))
     assert set(failed(text.replace(line, f"- {ident}: be good"))) == {ident}
     assert set(failed(text.replace(line, f"{line[:-1]}, but this is optional."))) == {ident}
+    for verb in ("keep", "run", "use", "change", "go on", "record"):
+        said = f"{verb.capitalize()} " if f": {verb.capitalize()} " in line else f", {verb} "
+        if said in line:
+            turned = line.replace(said, f"Do not {verb} " if said[0] != "," else f", do not {verb} ", 1)
+            assert set(failed(text.replace(line, turned))) == {ident}
+            break
+    else:
+        pytest.fail(f"{ident} was not turned round")
     assert set(failed(GENERATED.replace(_generated_line(ident), "- Work well."))) == {ident}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from infer_forge.base.errors import ForgeError, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
+from infer_forge.campaign import companions
 from infer_forge.campaign.gates import FAIL, NA, PASS, UNKNOWN
 from infer_forge.campaign.rlcr import after, before, ending, rounds
 from infer_forge.campaign.rlcr.model import MOMENTS, Case, Check, Rule, Seen, rules_data, unclear
@@ -139,4 +141,6 @@ def _report(case: Case, moment: str, made: list[Check]) -> Report:
 
 
 def _start(case: Case) -> str:
-    return f'cd {case.checkout} && "$HUMANIZE_RUNTIME_ROOT/scripts/setup-rlcr-loop.sh" {" ".join(case.words)}'
+    found = companions.find_runtime(case.environ, case.user_home).path
+    script = shlex.quote(str(found / companions.SETUP)) if found else f'"$HUMANIZE_RUNTIME_ROOT/{companions.SETUP}"'
+    return f"cd {shlex.quote(str(case.checkout))} && {script} {shlex.join(case.words)}"

@@ -26,9 +26,8 @@ class LogFinding:
 def cache_folder(checkout: Path, loop: str, environ: Mapping[str, str], home: Path) -> Path | None:
     """Where the hook keeps the reviewer's output of a loop; None when it kept none."""
     base = Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "humanize"
-    plain = re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "-", str(checkout)))
-    exact = re.sub(r"[^A-Za-z0-9._-]", "-", str(checkout))
-    for name in dict.fromkeys((exact, plain)):
+    exact = [re.sub(r"[^A-Za-z0-9._-]", "-", str(p)) for p in (checkout, checkout.resolve())]
+    for name in dict.fromkeys((*exact, *(re.sub(r"-+", "-", n) for n in exact))):
         if (base / name / loop).is_dir():
             return base / name / loop
     return None

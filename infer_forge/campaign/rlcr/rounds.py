@@ -252,9 +252,10 @@ def d36_log(case: Case) -> Seen:
     ]
     if lost:
         told = "; ".join(f"round {f.round}, line {f.line}: {f.text[:80]}" for f in lost[:3])
-        why = "the hook reads only the last lines, and their first columns"
+        unseen = sum(not f.hook_sees for f in lost)
+        why = f"{unseen} of them outside of what the hook reads"
         return wrong(
-            f"{len(lost)} findings that no result holds: {told} ({why})",
+            f"{len(lost)} findings that no result holds ({why}): {told}",
             "answer each of them as if the review had blocked",
         )
     return good(f"{len(logs)} logs read whole")
