@@ -82,7 +82,8 @@ def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
             except ForgeError as exc:
                 faults.append((place, exc.what))
                 continue
-            row = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {"body": json.dumps(fields)}
+            plain: dict[str, Any] = {"body": json.dumps(fields)}
+            row = cast("dict[str, Any]", fields) if isinstance(fields, dict) else plain
             if row.pop("id", None) is not None:  # a line of our own export: the same record, so the same id
                 row.setdefault("source", None)
             body = row.pop("body", None)

@@ -80,6 +80,7 @@ def read_families(path: Path | None = None) -> Families:
         data: Any = yaml.safe_load(text)
         families = cast("dict[str, dict[str, list[str]]]", data["families"])
         topics = cast("dict[str, list[str]]", data.get("topics") or {})
+        folders = cast("dict[str, list[str]]", data.get("frameworks") or {})
         return Families(
             jsonio.sha256_of(text),
             {f: _any_glob(rows["globs"]) for f, rows in families.items() if rows.get("globs")},
@@ -89,7 +90,7 @@ def read_families(path: Path | None = None) -> Families:
                 key=lambda p: -len(p[0]),
             ),
             {t: tuple(f" {_SEPARATORS.sub(' ', w.lower())}" for w in words) for t, words in topics.items()},
-            {f: tuple(heads) for f, heads in (data.get("frameworks") or {}).items()},
+            {f: tuple(heads) for f, heads in folders.items()},
         )
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
         raise InputUnusable(f"cannot be read ({' '.join(str(exc).split())[:120]})", where=str(file)) from None

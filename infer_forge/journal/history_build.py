@@ -170,7 +170,8 @@ def _add_pulls(db: sqlite3.Connection, repo: int, file: Path, families: Families
     added = 0
     for pull in _read_pulls(file):
         number, state = pull.get("number"), _state(pull)
-        head = str(pull.get("headRefOid") or (pull.get("head") or {}).get("sha") or "")
+        nested = cast("dict[str, Any]", pull.get("head") if isinstance(pull.get("head"), dict) else {})
+        head = str(pull.get("headRefOid") or nested.get("sha") or "")
         if not isinstance(number, int) or state is None:
             faults.append((str(number), "no number, or no state"))
         elif state == "open" and not _SHA.fullmatch(head):

@@ -118,7 +118,7 @@ def _by_config(config: Path, families: Any) -> Match:
     for name in cast("list[str]", names):
         if name in families.architectures:
             return Match(families.architectures[name], f"architecture {name} of {config}", True)
-    return family_of(str(names[0]), families)
+    return family_of(str(cast("list[str]", names)[0]), families)
 
 
 def _repos(db: sqlite3.Connection, framework: str | None) -> dict[int, dict[str, Any]]:

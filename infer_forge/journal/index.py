@@ -7,6 +7,7 @@ ones), so that one added record among 100,000 costs a few reads.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import sqlite3
 from collections.abc import Callable, Generator, Iterator
@@ -265,7 +266,15 @@ def _insert_record(connection: sqlite3.Connection, record: Record, path: str) ->
 
 def _columns(record: Record, path: str) -> tuple[object, ...]:
     summary = " ".join(record.body.split())[:_SUMMARY_CHARS]
-    fields = (record.id, path, record.kind, record.title, record.created.isoformat(), record.claim, record.metric)
+    fields = (
+        record.id,
+        path,
+        record.kind,
+        record.title,
+        record.created.astimezone(datetime.timezone.utc).isoformat(),
+        record.claim,
+        record.metric,
+    )
     return (
         *fields,
         record.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 import sqlite3
@@ -85,8 +86,16 @@ def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[
         values += [dim, *wanted]
     if since:
         clauses.append("r.created >= ?")
-        values.append(since)
+        values.append(_date(since))
     return " AND ".join(clauses), values
+
+
+def _date(text: str) -> str:
+    """A date in the form that the index compares (UTC)."""
+    try:
+        return datetime.datetime.fromisoformat(text.strip()).strftime("%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        raise UsageFault(f"{text!r} is no date", next_step="give it as YYYY-MM-DD") from None
 
 
 def search(

@@ -1,0 +1,215 @@
+"""Command line, MCP server, import, export and schema: the journal's doors give what the library gives."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import jsonschema
+import pytest
+from mcp.client import Client
+
+from infer_forge.base.errors import InputUnusable
+from infer_forge.cli.main import main
+from infer_forge.journal import add, get, markdown, open_store
+from infer_forge.journal.exchange import export, import_notes, import_pitfalls, read_mapping
+from infer_forge.journal.search import search
+from infer_forge.journal.shipped import records
+from infer_forge_mcp.server import make_server
+
+WHEN = "2026-11-01T00:00:00Z"
+
+
+@dataclass
+class Done:
+    """What a command left."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def cli(*words: str, given: str | None = None) -> Done:
+    """Run a command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.StringIO(given or ""))
+        with pytest.raises(SystemExit) as ended:
+            main(["journal", *words])
+    return Done(cast("int", ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def answer(*words: str) -> dict[str, Any]:
+    done = cli(*words, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def call(name: str, arguments: dict[str, Any]) -> Any:
+    async def ask() -> Any:
+        async with Client(make_server(("journal",))) as client:
+            return await client.call_tool(name, arguments)
+
+    return anyio.run(ask)
+
+
+# The command line
+
+
+def test_a_record_goes_in_and_out_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "trace.json").write_text("{}")
+    words = ["add", "--kind", "rejection", "--title", "wider tiles lost", "--body", "fused_moe\n", "--dim", "gpu=H200"]
+    (one,) = answer(*words, "--artifact", str(tmp_path / "trace.json"))["ids"]
+    assert answer("search", "fused_moe", "--gpu", "h200")["tables"]["hits"]["rows"][0][0] == one
+    assert answer("show", one)["tables"]["artifacts"]["rows"][0][2] == "same"
+    assert answer("filter", "--kind", "rejection")["count"] == 1
+    text = cli("show", one).stdout
+    assert text.startswith("---\nid: " + one)
+    again = cli("add", "-", "--format", "json", given=text.split("\n[", 1)[0])
+    assert json.loads(again.stdout)["ids"] == [one]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["add"], 2),
+        (["add", "--kind", "note", "--title", "abc", "--dim", "colour"], 2),
+        (["add", "--kind", "poem", "--title", "abc"], 3),
+        (["add", "--kind", "result", "--title", "abc"], 3),
+        (["show", "nothing"], 3),
+        (["compare", "one"], 2),
+        (["search", "x", "--since", "yesterday"], 2),
+        (["import"], 2),
+        (["history", "query", "qwen3"], 3),
+        (["history", "show", "sglang"], 2),
+        (["wiki", "lint"], 2),
+    ],
+)
+def test_a_mistake_gets_its_exit_code_and_no_traceback(words: list[str], code: int) -> None:
+    done = cli(*words)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_lint_of_contradicting_records_exits_with_4() -> None:
+    fields: dict[str, Any] = {
+        "kind": "result",
+        "created": WHEN,
+        "claim": "kernel_task",
+        "metric": "t",
+        "dims": {"gpu": ["H200"]},
+    }
+    with open_store() as store:
+        add(store, [markdown.make({**fields, "title": f"value {v}", "value": v}) for v in (1.0, 9.0)])
+    assert cli("wiki", "build").returncode == 0
+    done = cli("wiki", "lint")
+    assert done.returncode == 4
+    assert "CONTRADICTION" in done.stdout
+
+
+# Import and export
+
+
+def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("---\nmachine: H200\nsubject: old finding\n---\nmoe is slow\n")
+    (notes / "b.md").write_text("# A heading\n\nplain text\n")
+    (notes / "c.jsonl").write_text('{"subject": "from lines", "text": "x"}\n{broken\n[1]\n')
+    (notes / "d.md").write_text("---\n: [\n---\n")
+    (notes / "e.bin").write_bytes(b"\xff")
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("fields: {subject: title}\ndims: {machine: gpu}\ndefaults: {kind: note}\n")
+    with open_store() as store:
+        first = import_notes(store, notes, read_mapping(mapping))
+        again = import_notes(store, notes, read_mapping(mapping))
+        assert again.extra["ids"] == first.extra["ids"]
+        assert len(first.extra["ids"]) == 4
+        assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md"]
+        assert [h.fields["title"] for h in search(store, "moe", {"gpu": ["NVIDIA H200"]})] == ["old finding"]
+
+
+def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    with open_store() as store:
+        ids = add(
+            store,
+            [markdown.make({"kind": "note", "title": f"n {i}", "created": WHEN, "body": "b\n"}) for i in range(3)],
+        )
+        file.write_bytes(b"".join(export(store)))
+    with open_store(tmp_path / "other.git") as other:
+        assert sorted(import_notes(other, file, read_mapping(None)).extra["ids"]) == sorted(ids)
+
+
+def test_the_shipped_pitfalls_are_the_same_records_in_the_store() -> None:
+    with open_store() as store:
+        assert len(search(store, "", {"kind": ["pitfall"]}, limit=50)) == 11
+        assert set(import_pitfalls(store).extra["ids"]) == set(records())
+        hits = search(store, "", {"kind": ["pitfall"]}, limit=50)
+        assert len(hits) == 11
+        assert get(store, hits[0].id).applies_to
+
+
+def test_a_mapping_with_unknown_names_is_refused(tmp_path: Path) -> None:
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("dims: {x: colour}\n")
+    with pytest.raises(InputUnusable, match="colour"):
+        read_mapping(mapping)
+
+
+# The schema
+
+
+def test_the_shipped_schema_is_the_type_s_and_accepts_records(
+    project_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(project_root / "scripts"), *sys.path])
+    from chores.journal_schema import FILE, schema
+
+    shipped = json.loads((project_root / FILE).read_text())
+    assert shipped == schema()
+    for record in records().values():
+        jsonschema.validate(record.model_dump(mode="json", exclude_defaults=True), shipped)
+
+
+# The server
+
+
+def test_tools_record_find_read_and_filter() -> None:
+    fields = {"idea": {"repository": "a/b", "path": "x.py"}}
+    made = call(
+        "record_journal",
+        {"kind": "rejection", "title": "tile of 64 lost", "body": "moe", "dims": {"gpu": ["H200"]}, "fields": fields},
+    )
+    one = made.structured_content["data"]["ids"][0]
+    found = call("search_journal", {"query": "tile", "filters": {"gpu": ["h200"]}}).structured_content
+    assert found["tables"]["hits"]["rows"][0][0] == one
+    read = call("read_record", {"record_id": one}).structured_content
+    assert read["data"]["record"]["idea"]["path"] == "x.py"
+    assert call("filter_journal", {"filters": {"kind": ["rejection"]}}).structured_content["data"]["count"] == 1
+
+
+def test_a_wrong_record_is_told_to_the_model() -> None:
+    done = call("record_journal", {"kind": "result", "title": "fast", "body": "x"})
+    assert done.is_error
+    assert "kernel_task or a model_e2e" in done.content[0].text
+    assert call("search_pr_history", {"model": "qwen3"}).is_error
+
+
+def test_a_record_is_a_resource() -> None:
+    with open_store() as store:
+        (one,) = add(store, [markdown.make({"kind": "note", "title": "as a resource", "created": WHEN})])
+
+    async def read() -> Any:
+        async with Client(make_server()) as client:
+            return await client.read_resource(f"journal://{one}")
+
+    contents = cast("list[Any]", anyio.run(read).contents)
+    assert "title: as a resource" in contents[0].text

@@ -1,0 +1,158 @@
+"""The wiki is made from records alone, and lint tells everything in it that records do not carry."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer_forge.base.errors import UsageFault
+from infer_forge.base.gitstore import Store
+from infer_forge.journal import add, build_wiki, lint_wiki, markdown, open_store
+from infer_forge.journal.wiki_pages import slug
+from infer_forge.journal.wiki_site import web_server
+
+WHEN = "2026-11-01T00:00:00Z"
+
+
+def note(title: str, body: str = "", **more: Any) -> Any:
+    return markdown.make({"kind": "note", "title": title, "created": WHEN, "body": body, **more})
+
+
+def result(value: float, **more: Any) -> Any:
+    fields = {
+        "kind": "result",
+        "title": f"throughput {value}",
+        "created": WHEN,
+        "claim": "kernel_task",
+        "metric": "time_us",
+        "value": value,
+        "contract_sha256": "1" * 64,
+        "dims": {"gpu": ["H200"], "kernel_family": ["moe"]},
+    }
+    return markdown.make(fields | more)
+
+
+@pytest.fixture
+def store() -> Any:
+    with open_store() as opened:
+        yield opened
+
+
+def rules(store: Store, folder: Path) -> dict[str, int]:
+    counts: dict[str, int] = lint_wiki(store, folder).extra["counts"]
+    counts.pop("ORPHAN_RECORD", None)  # a shipped pitfall of every tool has no page of its own
+    return counts
+
+
+def test_pages_cite_each_record_with_id_and_hash_and_link_both_ways(store: Store, tmp_path: Path) -> None:
+    (one,) = add(store, [note("MoE is hot", "text *here*", dims={"model": ["DSv3"], "gpu": ["H200"]})])
+    build_wiki(store, tmp_path)
+    page = (tmp_path / "models/deepseek-v3.md").read_text()
+    assert f"[{one}](../records/{one}.md) `sha256:" in page
+    assert "[NVIDIA H200](../gpus/nvidia-h200.md)" in page
+    record = (tmp_path / f"records/{one}.md").read_text()
+    assert "(../models/deepseek-v3.md)" in record
+    assert "text *here*" in record
+    assert "(models/deepseek-v3.md)" in (tmp_path / "index.md").read_text()
+    assert rules(store, tmp_path) == {}
+
+
+def test_every_link_of_the_wiki_leads_somewhere(store: Store, tmp_path: Path) -> None:
+    import re
+
+    ids = add(store, [note("first", dims={"gpu": ["A/B card"]}), note("with ] brackets | and `ticks`", "~~~\n~~~~\n")])
+    add(store, [note("second", links=[{"rel": "supports", "id": ids[0]}])])
+    build_wiki(store, tmp_path)
+    for file in tmp_path.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)]+)\)", file.read_text()):
+            assert (file.parent / target).is_file(), (file, target)
+    assert slug("A/B card") != slug("A-B card")
+
+
+def test_the_same_records_give_the_same_files_and_a_new_one_changes_few(store: Store, tmp_path: Path) -> None:
+    add(store, [result(1.0), note("x of y", dims={"framework": ["vllm"]})])
+    build_wiki(store, tmp_path)
+    assert build_wiki(store, tmp_path).extra["written"] == 0
+    add(store, [note("another thing", dims={"gpu": ["H200"]})])
+    assert "STALE" in rules(store, tmp_path)
+    assert build_wiki(store, tmp_path).extra["written"] == 3  # its page, its record, the index
+    assert rules(store, tmp_path) == {}
+
+
+def test_a_claim_written_by_hand_a_wrong_hash_and_a_loose_page_are_told(store: Store, tmp_path: Path) -> None:
+    (one,) = add(store, [result(1.0)])
+    build_wiki(store, tmp_path)
+    page = tmp_path / "kernels/moe.md"
+    text = page.read_text()
+    page.write_text(text.replace("## Results\n\n", "## Results\n\n- everything got 3x faster\n"))
+    assert rules(store, tmp_path) == {"UNSOURCED": 1, "STALE": 1}
+    page.write_text(text.replace(f"[{one}]", "[20261101-000000-ffffffffff]"))
+    assert rules(store, tmp_path)["UNSOURCED"] == 1
+    page.write_text(text)
+    (tmp_path / "models").mkdir(exist_ok=True)
+    (tmp_path / "models/loose.md").write_text("---\nsources: []\n---\n# loose\n")
+    assert rules(store, tmp_path) == {"STALE": 1, "ORPHAN_PAGE": 1}
+
+
+def test_figures_that_contradict_each_other_at_one_point_are_told_until_one_is_superseded(
+    store: Store, tmp_path: Path
+) -> None:
+    first, second, _ = add(store, [result(10.0), result(20.0), result(99.0, contract_sha256="2" * 64)])
+    build_wiki(store, tmp_path)
+    assert rules(store, tmp_path) == {"CONTRADICTION": 1}
+    add(store, [result(10.1, links=[{"rel": "supersedes", "id": second}])])
+    build_wiki(store, tmp_path)
+    assert rules(store, tmp_path) == {}
+    assert "## Superseded" in (tmp_path / "kernels/moe.md").read_text()
+    assert first in (tmp_path / "kernels/moe.md").read_text()
+
+
+def test_an_artifact_that_vanished_is_told(store: Store, tmp_path: Path) -> None:
+    add(store, [result(1.0, artifacts=[{"path": str(tmp_path / "no"), "sha256": "a" * 64}])])
+    build_wiki(store, tmp_path / "wiki")
+    assert rules(store, tmp_path / "wiki") == {"ARTIFACT_GONE": 1}
+
+
+def test_a_folder_with_other_things_is_left_alone(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(UsageFault, match="no wiki"):
+        build_wiki(store, tmp_path)
+    with pytest.raises(UsageFault, match="no Markdown wiki"):
+        lint_wiki(store, tmp_path)
+
+
+def _browser() -> str:
+    found = next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+    if found is None:
+        pytest.skip("no headless browser here: install chromium")
+    return found
+
+
+def _seen(browser: str, url: str) -> str:
+    """The page's DOM after its scripts ran."""
+    words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom", url]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_site_finds_records_in_a_browser_from_a_folder_and_from_a_server(store: Store, tmp_path: Path) -> None:
+    browser = _browser()
+    hostile = "</script><script>document.title='owned'</script>"
+    (one,) = add(store, [note("激活量化 of fused_moe_kernel", hostile, dims={"gpu": ["H200"]})])
+    build_wiki(store, tmp_path, html_site=True)
+    page = _seen(browser, f"{(tmp_path / 'gpus/nvidia-h200.html').as_uri()}#q=moe%20量化")
+    assert f'<ul id="hits"><li><a href="../records/{one}.html">' in page
+    assert "owned" not in page.split("<title>")[1].split("</title>")[0]
+    with web_server(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            page = _seen(browser, f"http://127.0.0.1:{server.server_address[1]}/index.html#q=zebra")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "nothing fits" in page
