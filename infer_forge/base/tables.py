@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from infer_forge.base.errors import UsageFault
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -36,6 +38,21 @@ class Column:
             return self.unit
         ending = self.name.rsplit("_", 1)[-1]
         return ending if ending in (*_DIGITS, "ns", "bytes") else "number"
+
+
+def row_number(cursor: str | None) -> int:
+    """The row that a cursor names; 0 without one.
+
+    Raises:
+        UsageFault: it is no cursor that a page gave.
+    """
+    if not cursor:
+        return 0
+    if len(cursor) > 18 or not (cursor.isascii() and cursor.isdigit()):
+        raise UsageFault(
+            f"cursor {cursor[:40]!r} is no row number", next_step="pass the next_cursor of the last answer"
+        )
+    return int(cursor)
 
 
 def cell_text(value: Any, kind: str) -> str:
@@ -95,7 +112,7 @@ class Table:
 
         `cursor` is the row number that the page begins with, as text.
         """
-        start = int(cursor) if cursor and cursor.isdigit() else 0
+        start = min(row_number(cursor), len(self.rows))
         stop = len(self.rows) if limit is None else min(len(self.rows), start + max(0, limit))
         page = Table(self.name, self.columns, self.rows[start:stop], self.title)
         return page, (str(stop) if stop < len(self.rows) else None), len(self.rows) - (stop - start)

@@ -12,7 +12,7 @@ import click
 
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import emit, format_options, report_command, require
+from infer_forge.cli.common import Finite, emit, format_options, report_command, require
 
 if TYPE_CHECKING:
     from infer_forge.bench.importing import Rows
@@ -358,7 +358,7 @@ def fairness_(
 @click.option("--metric", help="The figure that decides (default: the contract's, else output_token_throughput).")
 @click.option(
     "--threshold",
-    type=click.FloatRange(0.0, 50.0, min_open=True),
+    type=Finite(0.0, 50.0, min_open=True),
     help="Noise threshold in percent (default 1).",
 )
 @click.option("--sla", help="Limits such as max_p50_ttft_ms=200,min_success_rate=1 (default: the contract's).")

@@ -12,7 +12,7 @@ import click
 from infer_forge.base.errors import HumanNeeded, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import report_command, require
+from infer_forge.cli.common import Finite, report_command, require
 
 if TYPE_CHECKING:
     from infer_forge.bench.session import Session
@@ -64,9 +64,13 @@ def _grid(config: Path | None, input_len: tuple[int, ...], output_len: tuple[int
 )
 @click.option("--out-dir", type=click.Path(path_type=Path, file_okay=False), help="Write here instead.")
 @click.option("--config", type=_FILE, help="Search configuration that fixes the grid.")
-@click.option("--input-len", type=int, multiple=True, help="Input tokens; repeat for further scenarios.")
-@click.option("--output-len", type=int, multiple=True, help="Output tokens, aligned with --input-len.")
-@click.option("--num-prompts", type=int, default=80, show_default=True)
+@click.option(
+    "--input-len", type=click.IntRange(min=1), multiple=True, help="Input tokens; repeat for further scenarios."
+)
+@click.option(
+    "--output-len", type=click.IntRange(min=1), multiple=True, help="Output tokens, aligned with --input-len."
+)
+@click.option("--num-prompts", type=click.IntRange(min=1), default=80, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--tokenizer",
@@ -156,10 +160,18 @@ def _session(run_dir: Path, config: Path, purpose: str, *, helps: bool) -> Sessi
 @click.option("--launches", type=click.IntRange(2, 24), default=5, show_default=True)
 @click.option("--metric", default="output_token_throughput", show_default=True)
 @click.option(
-    "--threshold", type=float, default=0.01, show_default=True, help="Ratio that the contract wants to resolve."
+    "--threshold",
+    type=Finite(0, 1, min_open=True, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="Ratio that the contract wants to resolve.",
 )
 @click.option(
-    "--max-launches", type=int, default=12, show_default=True, help="Launches an engine that the contract will allow."
+    "--max-launches",
+    type=click.IntRange(min=2),
+    default=12,
+    show_default=True,
+    help="Launches an engine that the contract will allow.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be launched.")
 @click.option("--require", "wanted", help="resolved: refuse (exit 4) when the threshold cannot be resolved.")
@@ -207,7 +219,11 @@ def pilot(
 )
 @click.option("--baseline", is_flag=True, help="Lock the winner table instead, after the winners were measured again.")
 @click.option(
-    "--min-launches", type=int, default=1, show_default=True, help="With --baseline: launches that every winner needs."
+    "--min-launches",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="With --baseline: launches that every winner needs.",
 )
 @click.option(
     "--accuracy",
@@ -276,10 +292,16 @@ def _record_accuracy(run_dir: Path, word: str) -> None:
 )
 @click.option("--framework", "only", multiple=True, help="Search only these.")
 @click.option("--dry-run", is_flag=True, help="Print the plan with exact commands; nothing starts.")
-@click.option("--max-launches", type=int, help="Stop after so many launches; run it again to go on.")
+@click.option("--max-launches", type=click.IntRange(min=1), help="Stop after so many launches; run it again to go on.")
 @click.option("--retry-failed", is_flag=True, help="Launch candidates again that failed.")
 @click.option("--remeasure", is_flag=True, help="Launch the winners afresh, interleaved; only these rows decide.")
-@click.option("--launches", type=int, default=5, show_default=True, help="With --remeasure: launches of each winner.")
+@click.option(
+    "--launches",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="With --remeasure: launches of each winner.",
+)
 @click.option(
     "--no-help-check", is_flag=True, help="Do not ask the programs for their help first; every flag is unverified then."
 )

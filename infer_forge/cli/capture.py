@@ -8,6 +8,7 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
+from infer_forge.cli.common import Finite
 
 _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 
@@ -49,13 +50,17 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 @click.option("--shapes/--no-shapes", default=False, help="Record input shapes (slow; refused on a busy server).")
 @click.option(
     "--window-s",
-    type=float,
+    type=Finite(0, min_open=True),
     default=60.0,
     show_default=True,
     help="Longest time that the profiler stays on, in seconds.",
 )
 @click.option(
-    "--export-s", type=float, default=600.0, show_default=True, help="Longest wait for complete files, in seconds."
+    "--export-s",
+    type=Finite(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Longest wait for complete files, in seconds.",
 )
 @click.option("--run-directory", help="Folder that the engine's own launch fixed for its traces (vLLM, TokenSpeed).")
 @click.option(

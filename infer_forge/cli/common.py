@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -16,6 +17,21 @@ from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import FORMATS, Report
 
 P = ParamSpec("P")
+
+
+class Finite(click.FloatRange):
+    """A number in a range. NaN, which passes every comparison of a range, and endless ones are wrong usage."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to reckon with.", param, ctx)
+        return number
+
+
+SECONDS = Finite(0)
+"""Seconds to wait: none is fine, less is not."""
 
 
 def format_options(function: Callable[..., Any]) -> Callable[..., Any]:

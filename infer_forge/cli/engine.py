@@ -11,7 +11,7 @@ import click
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import report_command
+from infer_forge.cli.common import SECONDS, Finite, report_command
 
 if TYPE_CHECKING:
     from infer_forge.engines.lifecycle import Engine
@@ -90,13 +90,15 @@ def env(framework: str | None, place_spec: str, python: str) -> Report:
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Neutral option, e.g. tp=2, prefix_cache=false."
 )
-@click.option("--shape", type=int, default=0, show_default=True, help="Which of the allowed launch shapes.")
+@click.option(
+    "--shape", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the allowed launch shapes."
+)
 @click.option("--client", help="Load generator (default: the framework's own), e.g. 'vllm bench serve', aiperf.")
-@click.option("--input-len", type=int, default=1000, show_default=True)
-@click.option("--output-len", type=int, default=1000, show_default=True)
-@click.option("--num-prompts", type=int, default=80, show_default=True)
-@click.option("--concurrency", type=int, help="Requests in flight at most.")
-@click.option("--request-rate", type=float, help="Requests per second (default: all at once).")
+@click.option("--input-len", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--output-len", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--num-prompts", type=click.IntRange(min=1), default=80, show_default=True)
+@click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight at most.")
+@click.option("--request-rate", type=Finite(0, min_open=True), help="Requests per second (default: all at once).")
 @click.option("--prompts", type=click.Path(exists=True, path_type=Path), help="Workload folder of `bench workload`.")
 @click.option("--scenario", help="Scenario of the workload.")
 @click.option("--endpoint", default="/v1/completions", show_default=True)
@@ -192,7 +194,7 @@ def command_(
 @click.option(
     "--wait",
     "wait_s",
-    type=float,
+    type=SECONDS,
     default=1800.0,
     show_default=True,
     help="Seconds to wait for health; 0: do not wait.",
@@ -256,7 +258,7 @@ def _engine_report(engine: Engine, kind: str) -> Report:
 
 @command.command()
 @click.argument("engine")
-@click.option("--wait", "wait_s", type=float, default=0.0, show_default=True, help="Seconds to wait for health.")
+@click.option("--wait", "wait_s", type=SECONDS, default=0.0, show_default=True, help="Seconds to wait for health.")
 @click.option("--require", "wanted", help="Refuse (exit 4) unless the status is one of these.")
 @report_command
 def health(engine: str, wait_s: float, wanted: str | None) -> Report:
@@ -277,7 +279,9 @@ def health(engine: str, wait_s: float, wanted: str | None) -> Report:
 
 @command.command()
 @click.argument("engine")
-@click.option("--bytes", "size_bytes", type=int, default=16384, show_default=True, help="How much of its end.")
+@click.option(
+    "--bytes", "size_bytes", type=click.IntRange(min=1), default=16384, show_default=True, help="How much of its end."
+)
 @report_command
 def logs(engine: str, size_bytes: int) -> Report:
     """The end of an engine's log, and what it says of attention backend, CUDA graph and fallbacks."""
@@ -300,7 +304,7 @@ def logs(engine: str, size_bytes: int) -> Report:
 @command.command()
 @click.argument("engine")
 @click.option(
-    "--grace", "grace_s", type=float, default=30.0, show_default=True, help="Seconds between asking and killing."
+    "--grace", "grace_s", type=SECONDS, default=30.0, show_default=True, help="Seconds between asking and killing."
 )
 @report_command
 def stop(engine: str, grace_s: float) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -72,8 +73,16 @@ def cli() -> None:
     """
 
 
+def _place_step(fault: OSError) -> str:
+    if fault.errno == errno.ENOSPC:
+        return "next: make room on that disk, or set INFER_FORGE_HOME to another one"
+    return "next: check that place and its permissions; INFER_FORGE_HOME moves what infer-forge keeps"
+
+
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code; a `ForgeError` is one or two lines on stderr."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         # without its own error handling click gives back the code of `ctx.exit(n)`
         ended: object = cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
@@ -92,6 +101,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as exc:  # of a place of ours or of stdout: inputs that cannot be read are told by who reads them
+        if os.environ.get("INFER_FORGE_DEBUG"):
+            raise
+        reason = " ".join((exc.strerror or str(exc)).split())[:300]
+        click.echo(f"infer-forge: {exc.filename or 'output'}: {reason}\n{_place_step(exc)}", err=True)
+        code = 1
     except Exception as exc:
         if os.environ.get("INFER_FORGE_DEBUG"):
             raise

@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--baseline", help="Compare REPORT with this report.")
 @click.option("--kernel", help="Regular expression that names the kernel; default: the one with the most time.")
 @click.option("--baseline-kernel", help="The same for the baseline, when its kernel has another name.")
-@click.option("--launch", type=int, help="Only the launch at this place in the report, from 0.")
+@click.option("--launch", type=click.IntRange(min=0), help="Only the launch at this place in the report, from 0.")
 @click.option("--source", is_flag=True, help="Add the most stalled source lines and SASS instructions (.ncu-rep only).")
 @click.option("--triage", help="A stored triage report (JSON): launches, gaps and synchronisation of a small kernel.")
 @click.option(
@@ -102,8 +102,12 @@ def check_log(log: str, form: str, out: str | None) -> None:
     show_default=True,
     help="The question.",
 )
-@click.option("--launch-skip", "skip", type=int, default=0, show_default=True, help="Launches to pass over.")
-@click.option("--launch-count", "count", type=int, default=5, show_default=True, help="Launches to profile.")
+@click.option(
+    "--launch-skip", "skip", type=click.IntRange(min=0), default=0, show_default=True, help="Launches to pass over."
+)
+@click.option(
+    "--launch-count", "count", type=click.IntRange(min=1), default=5, show_default=True, help="Launches to profile."
+)
 @click.option("--output", help="Name of the report, without extension.")
 @click.option("--nvtx", "nvtx_range", help="Profile only inside this NVTX range.")
 @click.option("--graph", is_flag=True, help="The kernel runs inside a CUDA graph: profile graph nodes.")

@@ -85,7 +85,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
         low, _, high = part.strip().partition("-")
         if not low:
             continue
-        if not low.isdigit() or (high and not high.isdigit()) or len(low) > 6 or len(high) > 6:
+        if not low.isdecimal() or (high and not high.isdecimal()) or len(low) > 6 or len(high) > 6:
             raise UsageFault(f"{part!r} is no layer or range of layers", next_step="write --export-layers 0,12-14")
         found += range(int(low), int(high or low) + 1)
     return tuple(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from infer_forge.base.records import Report
-from infer_forge.cli.common import existing, report_command, require
+from infer_forge.cli.common import Finite, existing, report_command, require
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -20,7 +20,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option(
     "--min-share",
-    type=click.FloatRange(0, 100),
+    type=Finite(0, 100),
     default=1.0,
     show_default=True,
     help="Hide rows below this per cent of their stage; the header has their sum.",

@@ -194,7 +194,7 @@ def facts_of_log(text: str, framework: str | None = None, *, where: str = "log")
 
 def _number(text: str) -> Any:
     bare = text.replace(",", "")
-    return int(bare) if bare.isdigit() else text.rstrip(".")
+    return int(bare) if bare.isdecimal() else text.rstrip(".")
 
 
 def _state(found: ServerFacts, name: str, value: Any, line: str, number: int) -> None:

@@ -6,7 +6,7 @@ from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.ncu import policy
-from infer_forge.ncu.commands import PLACEHOLDER, collect_command, kernel_filter
+from infer_forge.ncu.commands import PLACEHOLDER, collect_command, kernel_filter, pattern_of
 
 PURPOSES = ("sota", "quick", "source")
 _WHAT = {
@@ -39,7 +39,7 @@ def plan(
         nvtx_range: profile only inside this NVTX range. graph: the kernel runs inside a CUDA graph.
 
     Raises:
-        UsageFault: an unknown purpose, or numbers out of range.
+        UsageFault: an unknown purpose, a kernel that is no regular expression, or numbers out of range.
     """
     if purpose not in PURPOSES:
         raise UsageFault(f"unknown purpose {purpose!r}", next_step=f"use one of {', '.join(PURPOSES)}")
@@ -47,6 +47,7 @@ def plan(
         raise UsageFault(
             "launches to skip must be 0 or more, launches to profile 1 or more", next_step="--launch-count 5"
         )
+    pattern_of(kernel)
     name = output or f"kernel-{purpose}"
     more: list[str] = []
     if purpose == "source":

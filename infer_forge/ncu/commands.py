@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from infer_forge.base.errors import UsageFault
 from infer_forge.ncu.model import Launch, Session
 from infer_forge.ncu.session import program_of
 
@@ -16,6 +17,22 @@ NO_COLLECTIVES = "^(?!.*nccl)"
 def kernel_filter(kernel: str | None) -> str:
     """ncu's `--kernel-name` value: the named kernel, or everything but collectives."""
     return f"regex:{kernel.removeprefix('regex:')}" if kernel else f"regex:{NO_COLLECTIVES}"
+
+
+def pattern_of(kernel: str | None) -> re.Pattern[str] | None:
+    """What `--kernel` asks for; None for every kernel.
+
+    Raises:
+        UsageFault: it is no regular expression.
+    """
+    if not kernel:
+        return None
+    try:
+        return re.compile(kernel.removeprefix("regex:"))
+    except re.error as exc:
+        raise UsageFault(
+            f"--kernel is no regular expression ({exc})", next_step="escape brackets: gemm\\(.*float"
+        ) from None
 
 
 def exact(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -151,12 +152,13 @@ def _frequency(base: Judged, candidate: Judged) -> list[Any]:
 
 
 def _times(judged: Judged) -> list[float]:
-    return [d for x in judged.launches if (d := dictionary.number(x, "duration")) is not None]
+    found = (dictionary.number(x, "duration") for x in judged.launches)
+    return [d for d in found if d is not None and 0 < d < math.inf]
 
 
 def _verdict(base: Judged, candidate: Judged, reasons: list[str]) -> tuple[str, dict[str, Any]]:
     """The verdict and its figures. A ratio needs `min_launches` launches a side and a comparable pair."""
-    a, b = _times(base), _times(candidate)
+    a, b = _times(base), _times(candidate)  # without those that are no measurement
     detail: dict[str, Any] = {
         "ratio": None, "significant": False, "said": "", "launches": [len(a), len(b)],
         "median_ns": None, "spread_pct": None,
@@ -164,13 +166,14 @@ def _verdict(base: Judged, candidate: Judged, reasons: list[str]) -> tuple[str, 
     if reasons:
         return "not_comparable", detail
     if not a or not b:
-        reasons.append("duration: not collected in " + ("the baseline" if not a else "the candidate"))
+        reasons.append("duration: not measured in " + ("the baseline" if not a else "the candidate"))
         return "not_comparable", detail
     enough = min(len(a), len(b)) >= policy.limit("min_launches")
     old, new = statistics.median(a), statistics.median(b)
-    spread = [100 * (max(t) - min(t)) / statistics.median(t) for t in (a, b)]
+    spread = [100 * (max(t) - min(t)) / statistics.median(t) if len(t) > 1 else None for t in (a, b)]
     change = 100 * (new - old) / old
-    noise = max(policy.limit("same_pct"), *spread) if enough else max(policy.limit("few_launches_pct"), *spread)
+    seen = [s for s in spread if s is not None]
+    noise = max([policy.limit("same_pct" if enough else "few_launches_pct"), *seen])
     verdict = "same" if abs(change) <= noise else "improved" if change < 0 else "regressed"
     detail["median_ns"], detail["spread_pct"] = [old, new], spread
     detail["change_pct"], detail["noise_pct"] = change, noise

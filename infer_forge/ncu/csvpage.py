@@ -98,7 +98,7 @@ class _Reader:
         if not self.cell(row, "ID") and not self.cell(row, "Kernel Name"):
             self.units = row
             return
-        if not self.cell(row, "ID").isdigit():
+        if not self.cell(row, "ID").isdecimal():
             self.foreign += 1
             return
         launch = self.launch(row)

@@ -10,6 +10,7 @@ from typing import Any
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.inputs import finite
 from infer_forge.ncu import dictionary
+from infer_forge.ncu.commands import pattern_of
 from infer_forge.ncu.container import MAGIC, ZSTD, looks_like
 from infer_forge.ncu.csvpage import is_header, read_csv
 from infer_forge.ncu.model import Launch, NcuReport
@@ -41,7 +42,7 @@ def load(
         MissingPart: a binary report, and the extra `ncu` is not installed.
     """
     file = Path(path)
-    pattern = _pattern(kernel)
+    pattern = pattern_of(kernel)
     head = _head(file)
     if head.startswith((MAGIC, ZSTD)):
         from infer_forge.ncu.binary import load_binary  # the binary path is not paid for by text pages
@@ -55,17 +56,6 @@ def load(
         settle_rules(item)
         _fill(item)
     return report
-
-
-def _pattern(kernel: str | None) -> re.Pattern[str] | None:
-    if not kernel:
-        return None
-    try:
-        return re.compile(kernel.removeprefix("regex:"))
-    except re.error as exc:
-        raise UsageFault(
-            f"--kernel is no regular expression ({exc})", next_step="escape brackets: gemm\\(.*float"
-        ) from None
 
 
 def _head(file: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -78,8 +79,11 @@ def parse_printed(text: str, unit: str, name: str) -> Value | None:
     mantissa = plain.lower().partition("e")[0]
     decimals = len(mantissa.partition(".")[2])
     exponent = float(f"1e{plain.lower().partition('e')[2] or 0}")
+    number = float(plain) * factor
+    if not math.isfinite(number):  # 1e400: more digits than a number holds, so no figure to reckon with
+        return None
     half = 0.5 * 10.0**-decimals * factor * exponent if decimals else 0.0
-    return Value(float(plain) * factor, base, name, half)
+    return Value(number, base, name, half)
 
 
 def dims(text: str) -> tuple[int, int, int] | None:

@@ -112,8 +112,9 @@ def _lane(lanes: list[Lane], rank: int | str | None) -> Lane:
         return max(lanes, key=lambda lane: (bool(lane.passes), -lanes.index(lane)))
     hits = [lane for lane in lanes if str(lane.rank) == str(rank)]
     if not hits:
-        have = ", ".join(str(lane.rank) for lane in lanes)
-        raise UsageFault(f"no rank {rank} among the traces", next_step=f"use one of {have}")
+        have = ", ".join(str(lane.rank) for lane in lanes if lane.rank is not None)
+        step = f"use one of {have}" if have else "the trace names no rank: leave --rank out"
+        raise UsageFault(f"no rank {rank} among the traces", next_step=step)
     return hits[0]
 
 

@@ -117,6 +117,7 @@ def choose(found: Input, wanted: int | str | None) -> list[int]:
         return [busiest]
     hits = [i for i in everyone if str(found.scenes[i].rank) == str(wanted)]
     if not hits:
-        have = ", ".join(str(s.rank) for s in found.scenes)
-        raise UsageFault(f"no rank {wanted} among the traces", next_step=f"use one of {have}, or all")
+        have = ", ".join(str(s.rank) for s in found.scenes if s.rank is not None)
+        step = f"use one of {have}, or all" if have else "the trace names no rank: leave --rank out"
+        raise UsageFault(f"no rank {wanted} among the traces", next_step=step)
     return hits

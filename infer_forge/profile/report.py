@@ -232,10 +232,6 @@ def page_of(report: Report, options: Options) -> Report:
     """The page of every table that `limit` and `cursor` ask for; what is left out stands in the header."""
     if options.limit is None and not options.cursor:
         return report
-    if options.cursor and not options.cursor.isdigit():
-        raise UsageFault(
-            f"cursor {options.cursor!r} is no row number", next_step="pass the next_cursor of the last answer"
-        )
     omitted: dict[str, int] = {}
     following: dict[str, str] = {}
     for name, table in report.tables.items():

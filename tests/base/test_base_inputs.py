@@ -60,4 +60,5 @@ def test_no_command_waits_for_a_pipe_or_a_device(words: tuple[str, ...], tmp_pat
         env={**os.environ, "INFER_FORGE_HOME": str(tmp_path / "home")},
     )
     assert (done.returncode, done.stdout) == (3, "")
-    assert "not a file" in done.stderr and "Traceback" not in done.stderr
+    assert "not a file" in done.stderr
+    assert "Traceback" not in done.stderr

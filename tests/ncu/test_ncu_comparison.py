@@ -131,3 +131,50 @@ def test_a_comparison_takes_exactly_one_candidate(tmp_path: Path) -> None:
         digest([path, path], baseline=path)
     with pytest.raises(UsageFault):
         digest([])
+
+
+def _page(path: Path, durations: list[str]) -> Path:
+    head = [
+        "ID",
+        "Process ID",
+        "Process Name",
+        "Host Name",
+        "Kernel Name",
+        "Context",
+        "Stream",
+        "Block Size",
+        "Grid Size",
+    ]
+    head += ["Device", "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value"]
+    fixed = [
+        "1",
+        "p",
+        "127.0.0.1",
+        "gemm",
+        "1",
+        "7",
+        "(1, 1, 1)",
+        "(1, 1, 1)",
+        "0",
+        "9.0",
+        "Command line profiler metrics",
+    ]
+    rows = [head, *([str(n), *fixed, "gpu__time_duration.sum", "ns", d] for n, d in enumerate(durations))]
+    path.write_text("".join(",".join(f'"{c}"' for c in row) + "\n" for row in rows))
+    return path
+
+
+def test_one_launch_has_no_spread(tmp_path: Path) -> None:
+    base, new = _page(tmp_path / "a.csv", ["100"]), _page(tmp_path / "b.csv", ["200"])
+    found = digest([new], baseline=base).extra["comparison"]
+    assert found["spread_pct"] == [None, None]
+    assert found["ratio"] is None
+
+
+@pytest.mark.parametrize("duration", ["0", "-5", "1e400"])
+def test_a_duration_that_cannot_be_is_not_compared(duration: str, tmp_path: Path) -> None:
+    base, new = _page(tmp_path / "a.csv", ["100"] * 3), _page(tmp_path / "b.csv", [duration] * 3)
+    for one, other in ((base, new), (new, base)):
+        found = digest([one], baseline=other).extra["comparison"]
+        assert found["verdict"] == "not_comparable"
+        assert any(reason.startswith("duration: not measured") for reason in found["reasons"])
