@@ -21,7 +21,8 @@ STEPS: dict[str, list[list[str]]] = {
     "imports": [["lint-imports", "--no-cache"]],
     "skills": [[PYTHON, "-m", "chores.skill_check"]],
     "manifests": [[PYTHON, "-m", "chores.manifests", "--check"]],
-    "docs": [[PYTHON, "-m", "chores.doc_check"]],
+    "docs": [[PYTHON, "-m", "chores.doc_check"], [PYTHON, "-m", "chores.tool_docs", "--check"]],
+    "validators": [[PYTHON, "-m", "chores.validators"]],
 }
 
 
@@ -33,6 +34,8 @@ def run(name: str) -> bool:
         if done.returncode:
             print(f"FAIL  {name}: {' '.join(command[:4])}\n{done.stdout[-6000:]}{done.stderr[-3000:]}", flush=True)
             return False
+        skipped = [line for line in done.stdout.splitlines() if line.startswith("skipped: ")]
+        print("".join(f"{line}\n" for line in skipped), end="", flush=True)
     print(f"ok    {name} ({time.monotonic() - start:.1f} s)", flush=True)
     return True
 
