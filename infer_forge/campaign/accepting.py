@@ -102,7 +102,7 @@ def _scope(attempt: book.Record, body: dict[str, Any]) -> list[str]:
     files = [str(f) for f in body["files"]]
     if not files:
         return ["A85: the commit changes no file"]
-    allowed = [str(p) for p in attempt.get("paths") or []]
+    allowed = attempt.words("paths")
     outside = [f for f in files if allowed and not any(f == p or f.startswith(p.rstrip("/*") + "/") for p in allowed)]
     return [f"C47: changed outside of the attempt's paths: {', '.join(outside[:3])}"] if outside else []
 

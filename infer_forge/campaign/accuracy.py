@@ -87,8 +87,8 @@ def _lm_eval(text: str) -> list[Score]:
             next((k for k in numbers if k.startswith(("acc", "exact", "pass"))), None),
         )
         if name is not None:
-            told: Any = samples.get(task) if isinstance(samples, dict) else None
-            count = told.get("effective") if isinstance(told, dict) else None
+            told: Any = cast("dict[str, Any]", samples).get(str(task)) if isinstance(samples, dict) else None
+            count: Any = cast("dict[str, Any]", told).get("effective") if isinstance(told, dict) else None
             out.append(Score(str(task), numbers[name], name, int(count) if isinstance(count, int) else None))
     return out
 

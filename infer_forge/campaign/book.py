@@ -45,6 +45,11 @@ class Record:
         """A field of the body."""
         return self.body.get(name, default)
 
+    def words(self, name: str) -> list[str]:
+        """A field that is a list of words; empty where it is absent."""
+        given: list[Any] = self.body.get(name) or []
+        return [str(w) for w in given]
+
 
 @dataclass
 class Campaign:

@@ -72,10 +72,10 @@ def rows(campaign: Campaign) -> list[dict[str, Any]]:
 
 def _answers(record: Record, row: dict[str, Any]) -> bool:
     """A record answers a row by naming it (family or finding code) and the question (none named: both)."""
-    names = [str(n) for n in record.get("covers") or []]
+    names = record.words("covers")
     short = row["name"].split("#")[0]
     return any(n in (row["name"], short) for n in names) and row["question"] in (
-        record.get("questions") or ["faster", "fused", "answered"]
+        record.words("questions") or ["faster", "fused", "answered"]
     )
 
 

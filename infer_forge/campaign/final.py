@@ -159,7 +159,7 @@ def _files(campaign: Campaign) -> str:
 
 
 def _tests(campaign: Campaign) -> str:
-    named = [t for a in campaign.of("attempt") for t in a.get("tests") or []]
+    named = [t for a in campaign.of("attempt") for t in a.words("tests")]
     scores = [
         f"- {a.id}: " + ", ".join(f"{s['dataset']} {s['score']:.4f}" for s in a["scores"])
         for a in campaign.of("accuracy")

@@ -75,7 +75,7 @@ def measure(
     hashes = [
         e.hash for e, r in session.store.entries(purposes=["decision"]) if str(r.block_id or "").startswith(ident)
     ]
-    body = {
+    body: dict[str, Any] = {
         "measurement": ident,
         "label": label,
         "commit": head,

@@ -16,12 +16,12 @@ def claim_state(claim_id: str, epoch: int) -> dict[str, Any]:
     """Whether (claim, epoch) holds: `current`, `fenced` or `unknown`, and the GPUs that this machine knows of it."""
     from infer_forge.nodes import verbs
 
-    held: list[Any] = []
+    held: list[str] = []
     try:
         for run in ownership.load().runs.values():
-            held += [
-                g for c in run.claims if str(c.get("claim_id", "")).startswith(claim_id) for g in c.get("gpus", [])
-            ]
+            for claim in run.claims:
+                named: list[Any] = claim.get("gpus") or []
+                held += [str(g) for g in named if str(claim.get("claim_id", "")).startswith(claim_id)]
         verdict = str(verbs.check_epoch(claim_id, epoch).extra["verdict"])
         why = None
     except ForgeError as fault:
@@ -35,7 +35,8 @@ def _covers(campaign: book.Campaign, state: Mapping[str, Any]) -> str | None:
         return f"claim {state['claim_id']} epoch {state['epoch']} is {state['verdict']}" + (
             f": {state['why']}" if state["why"] else ""
         )
-    wanted = [str(g) for g in campaign.inputs.get("gpu_ids") or []]
+    named: list[Any] = campaign.inputs.get("gpu_ids") or []
+    wanted = [str(g) for g in named]
     lacking = [g for g in wanted if g not in state["gpus"]]
     if lacking:
         return f"the claim does not hold GPU {', '.join(lacking)}"

@@ -350,7 +350,7 @@ def _accuracy(campaign: book.Campaign, given: forms.AccuracyFile) -> book.Campai
     attempt = campaign.need(given.attempt, "attempt") if given.attempt else None
     commit = repo.look(campaign.checkout).commit if attempt is not None else None
     scores = read_scores(given.file, given.dataset)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "dataset": given.dataset if given.dataset and len(scores) == 1 else s.dataset,
             "score": s.score,

@@ -90,7 +90,11 @@ def _framework_facts(sides: verdicts.Sides) -> list[str]:
     """A107 to A111: speculation, phase times, cache, memory by framework; a framework's own parameters from its command."""
     from infer_forge.base.tables import Column, Table
 
-    fields = ("spec_decode.enabled", "spec_decode.algorithm", "spec_decode.num_steps", "spec_decode.mean_accept_length", "phase_metrics.queue_ms", "phase_metrics.scheduler_ms", "phase_metrics.tokenizer_ms", "phase_metrics.detokenizer_ms", "cache.prefix_cache_enabled", "cache.prefix_cache_hit_rate", "memory.gpu_memory_utilization", "memory.kv_cache_dtype", "memory.cpu_offload_gb", "memory.gpu_resident_weight_gb")  # fmt: skip
+    fields = [f"spec_decode.{n}" for n in ("enabled", "algorithm", "num_steps", "mean_accept_length")]
+    fields += [f"phase_metrics.{n}_ms" for n in ("queue", "scheduler", "tokenizer", "detokenizer")]
+    fields += ["cache.prefix_cache_enabled", "cache.prefix_cache_hit_rate"]
+    memory = ("gpu_memory_utilization", "kv_cache_dtype", "cpu_offload_gb", "gpu_resident_weight_gb")
+    fields += [f"memory.{n}" for n in memory]
     rows = [
         [f, *(next((r.value(f) for r in rows if r.value(f) is not None), None) for rows in sides.values())]
         for f in fields
@@ -159,7 +163,8 @@ def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
     if mine is None:
         raise GateRefused("SGLang was not profiled in this round", next_step="infer-forge campaign record profile")
     lines = [
-        f"Gap {gap.id}: {loser['scenario']} {loser['verdict']} against {loser['against']}, {_pct(loser['mean_pct'])} (interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})."
+        f"Gap {gap.id}: {loser['scenario']} {loser['verdict']} against {loser['against']}, {_pct(loser['mean_pct'])}"
+        f" (interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})."
     ]
     facts: dict[str, Any] = {"gap": gap.id, "profiles": [p.id for p in (mine, theirs) if p]}
     slow, tables = _longest(mine), list[str]()

@@ -139,7 +139,7 @@ def pull_request(campaign: Campaign, fork: str | None = None) -> Report:
         f"## Benchmark\n\nSame contract {gap['sha256'][:12]}, `{gap['path']}`.\n\n{bench.to_md()}",
         f"## Profile\n\n{'Slow stage ' + str(cause['stage']) + '; ' + str(cause['path']) if cause else 'not profiled'}",
         "## Change\n\n" + "\n".join(f"- {a['title']}" for a in attempts) + "\n\n" + "\n".join(f"- {f}" for f in files),
-        "## Tests\n\n" + ("\n".join(f"- {t}" for a in attempts for t in a.get("tests") or []) or "none named"),
+        "## Tests\n\n" + ("\n".join(f"- {t}" for a in attempts for t in a.words("tests")) or "none named"),
         f"## Accuracy\n\n{accuracy.to_md()}",
         "## Revalidation\n\n"
         + "\n".join(f"- {r.id}: " + ", ".join(f"{k} {v}" for k, v in r["evidence"].items()) for r in kept),

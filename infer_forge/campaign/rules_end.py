@@ -28,7 +28,8 @@ def _numbers(campaign: Campaign) -> Answer:
             wrong.append(f"{record['path']}: its generated part was edited")
         wrong += [f"{record['path']}: {figure} stands in no record" for figure in pages.stray_figures(place)[:2]]
     locked = campaign.last("baseline_lock")
-    for name, sha in (locked["pages"] if locked else {}).items():
+    locked_pages: dict[str, str] = locked["pages"] if locked else {}
+    for name, sha in locked_pages.items():
         from infer_forge.base import jsonio
 
         place = campaign.layout.run / name
@@ -61,7 +62,8 @@ def _accepted(campaign: Campaign) -> Answer:
     if not kept:
         return not_yet("nothing was accepted")
     for r in kept:
-        gone = [e for e in EVIDENCE if campaign.find(str((r.get("evidence") or {}).get(e))) is None]
+        cited: dict[str, str] = r.get("evidence") or {}
+        gone = [e for e in EVIDENCE if campaign.find(str(cited.get(e))) is None]
         if gone:
             return bad(f"{r.id} cites no {', '.join(gone)}", "record the evidence")
     return ok(f"{len(kept)} results")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 from infer_forge.campaign import coverage, repo, verdicts
 from infer_forge.campaign.book import Campaign
@@ -60,7 +61,7 @@ def _journal(campaign: Campaign) -> Answer:
     opened = campaign.last("round_open")
     if opened is None:
         return not_yet("no round yet")
-    search = opened.get("journal") or {}
+    search: dict[str, Any] = opened.get("journal") or {}
     if not search.get("query"):
         return bad("no search is recorded", "close the round and open one with --set query=WORDS")
     return ok(f"{search['query']!r}: {len(search['hits'])} hits")

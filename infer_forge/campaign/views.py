@@ -30,7 +30,8 @@ def manifest(campaign: Campaign) -> str:
     files = sorted(
         {str(r[k]) for r in campaign.records for k in ("path", "triage", "patch") if isinstance(r.get(k), str)}
     )
-    who = f"mode {first['mode']}, executor {first.get('executor') or 'not named'}, reviewer {first.get('reviewer') or 'the same agent (self-check)'}"
+    reviewer = first.get("reviewer") or "the same agent (self-check)"
+    who = f"mode {first['mode']}, executor {first.get('executor') or 'not named'}, reviewer {reviewer}"
     return "\n\n".join(
         [
             f"State: {campaign.state}. Task {campaign.task_id}, loop {campaign.loop_id}; {who}.",
@@ -152,12 +153,15 @@ def history(campaign: Campaign) -> str:
                 else i["state"]
             )
             out.append(
-                f"## {i['framework']} #{i['pr']} ({state})\n\n- read: {i['path']} at {i['source_commit']}\n- files: {', '.join(i['files'])}\n"
-                f"- symbols: {', '.join(i.get('symbols') or []) or 'none named'}\n- validation: {i['validation']}\n- limits: {i['limits']}\n- risk: {i['risk']}\n- decision: {i['decision']}"
+                f"## {i['framework']} #{i['pr']} ({state})\n\n- read: {i['path']} at {i['source_commit']}\n"
+                f"- files: {', '.join(i['files'])}\n"
+                f"- symbols: {', '.join(i.get('symbols') or []) or 'none named'}\n- validation: {i['validation']}\n"
+                f"- limits: {i['limits']}\n- risk: {i['risk']}\n- decision: {i['decision']}"
             )
     for p in campaign.of("pr_check"):
         out.append(
-            f"Open pull requests, {p.at[:10]} ({p.id}): upstream {p['upstream']}, fork {p['fork']}: {', '.join(map(str, p['open'])) or 'none'}"
+            f"Open pull requests, {p.at[:10]} ({p.id}): upstream {p['upstream']}, fork {p['fork']}: "
+            f"{', '.join(map(str, p['open'])) or 'none'}"
         )
     return "\n\n".join(out) or "nothing yet"
 
@@ -166,7 +170,8 @@ def checkpoint(campaign: Campaign) -> str:
     """What a new session needs and nothing else (A140, A141)."""
     values, best, gap = campaign.inputs, verdicts.best_measurement(campaign), verdicts.current(campaign)
     lines = [
-        f"- model {values.get('model')}, tokenizer {values.get('tokenizer')}, precision {values.get('precision')}, quantization {values.get('quantization')}",
+        f"- model {values.get('model')}, tokenizer {values.get('tokenizer')}, "
+        f"precision {values.get('precision')}, quantization {values.get('quantization')}",
         f"- hardware {values.get('gpu_count')}x {values.get('gpu_model')}; artifact root `{campaign.layout.run}`",
     ]
     if campaign.contract is not None:
@@ -193,7 +198,8 @@ def checkpoint(campaign: Campaign) -> str:
         if worst
         else f"- remaining gap: none ({gap['overall'] if gap else 'not decided'})",
         f"- profiles: {', '.join(p.id for p in campaign.of('profile')[-6:]) or 'none'}; history notes: `history/model-pr-history-notes.md`",
-        f"- layer notes: {', '.join(p.id for p in campaign.of('layer_pipeline')[-3:]) or 'none'}; NCU digests: {', '.join(str(n['digest']) for n in campaign.of('ncu')[-3:]) or 'none'}",
+        f"- layer notes: {', '.join(p.id for p in campaign.of('layer_pipeline')[-3:]) or 'none'}",
+        f"- NCU digests: {', '.join(str(n['digest']) for n in campaign.of('ncu')[-3:]) or 'none'}",
         f"- rejected: {'; '.join(str(r['reason']) for r in rejected[-5:]) or 'nothing'}",
         f"- planned next: {untried[-1]['title'] if untried else 'not planned'}",
     ]

@@ -71,7 +71,7 @@ class Agent:
             },
             {"framework": "vllm", "base": {"prefix_cache": True}, "search": {"max_running_requests": [64]}},
         ]
-        self.config.write_text(yaml.safe_dump(raw))
+        self.config.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
         self.claim: dict[str, Any] = {}
 
     @staticmethod

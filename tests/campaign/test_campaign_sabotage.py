@@ -57,7 +57,7 @@ def test_a_dropped_scenario_is_another_contract(station: Station) -> None:
     agent = station("patched")
     raw = yaml.safe_load(agent.config.read_text())
     raw["grid"]["scenarios"][0]["concurrencies"] = [2]
-    agent.config.write_text(yaml.safe_dump(raw))
+    agent.config.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
     with pytest.raises(Refused, match="not the locked contract's: grid"):
         agent.measure()
 
@@ -66,7 +66,7 @@ def test_another_model_is_never_measured(station: Station) -> None:
     agent = station("patched")
     raw = yaml.safe_load(agent.config.read_text())
     raw["model"] = "fake/Smaller-1B"
-    agent.config.write_text(yaml.safe_dump(raw))
+    agent.config.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
     with pytest.raises(Refused, match="not the locked contract's: model"):
         agent.measure()
 
