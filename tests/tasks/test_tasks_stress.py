@@ -33,11 +33,18 @@ print("done", done.id, done.exit_code, flush=True)
 """
 
 
-def _killed(words: list[str], folder: Path, delay_s: float, *, group: bool, store: Store, task_id: str) -> bytes:
-    """Run a recorder, kill it after a while (and what it started, when `group`), and give what it said until then."""
+def _killed(
+    words: list[str], folder: Path, delay_s: float, *, group: bool, after_intent: bool, store: Store, task_id: str
+) -> bytes:
+    """Run a recorder, kill it after a while (and what it started, when `group`), and give what it said until then.
+
+    The while begins when it begins, or when its intent is written (`after_intent`), where the narrow moments lie.
+    """
     process = subprocess.Popen([sys.executable, "-c", _RECORD, *words], stdout=subprocess.PIPE, cwd=folder)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
+    if after_intent:
+        until(lambda: any(e.label == words[1] for e in load(store, task_id).executions.values()))
     threading.Event().wait(delay_s)
     process.kill()
     said = process.stdout.read()
@@ -74,8 +81,9 @@ def test_a_recorder_killed_at_any_instant_loses_nothing_and_runs_nothing_twice(
         said = _killed(
             [task.id, label, str(script), str(tmp_path / "ev.json")],
             tmp_path,
-            seeded.uniform(0.0, 0.30),
+            seeded.uniform(0.0, 0.08 if number % 2 else 0.30),
             group=seeded.random() < 0.3,
+            after_intent=number % 2 == 1,
             store=store,
             task_id=task.id,
         )
