@@ -49,7 +49,13 @@ def _answer(project: str, *node_ids: str) -> Report:
 
 @command.command("add")
 @click.argument("node", required=False)
-@click.option("--kind", type=click.Choice(["task", "shared_repo", "external"]), default="task", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["task", "shared_repo", "external"]),
+    default="task",
+    show_default=True,
+    help="Which element.",
+)
 @click.option("--type", "type_", type=click.Choice(_TYPES), help="Task type of a planned task node.")
 @click.option("--title", help="What it is, in a few words. A task brings its own.")
 @click.option("--goal", type=click.Choice(["delivery", "capability"]), help="Which part of the graph it belongs to.")
@@ -82,7 +88,13 @@ def bind(node: str, task: str, project: str) -> Report:
 @command.command("link")
 @click.argument("source")
 @click.argument("target")
-@click.option("--kind", type=click.Choice(["handoff", "state", "control"]), default="handoff", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["handoff", "state", "control"]),
+    default="handoff",
+    show_default=True,
+    help="Which edge.",
+)
 @click.option("--action", type=click.Choice(["triggers", "returns", "redirects"]), help="What a control edge does.")
 @click.option("--mode", type=click.Choice(["read", "write"]), help="How a state edge uses the shared repo.")
 @click.option("--note", default="", help="Why, in a few words.")
@@ -259,7 +271,14 @@ def check(ctx: click.Context, project: str, form: str, out: Path | None) -> None
 
 
 @command.command("render")
-@click.option("--as", "form", type=click.Choice(["mermaid", "dot", "html"]), default="mermaid", show_default=True)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["mermaid", "dot", "html"]),
+    default="mermaid",
+    show_default=True,
+    help="Which form.",
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file, not to stdout.")
 @_GOAL
 @_LANE

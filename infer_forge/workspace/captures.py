@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import InputUnusable
+from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.workspace import gitcall, layout, states
@@ -53,8 +53,7 @@ def _captured(name: str, folder: Path, bundles_to: Path | None) -> dict[str, Any
         return {**facts, "proof": None, "why": state.said[0], "verdict": FAIL}
     proof = prove_commit(folder, state.commit)
     if proof.state in (LOCAL, UNREACHABLE) and bundles_to is not None:
-        bundle = make_bundle(folder, state.commit, bundles_to / f"{name}-{state.commit[:16]}.bundle")
-        proof = prove_commit(folder, state.commit, bundles=(bundle,))
+        proof = _bundled(folder, state.commit, bundles_to / f"{name}-{state.commit[:16]}.bundle", proof)
     return {
         **facts,
         "bundle": proof.bundle,
@@ -62,6 +61,15 @@ def _captured(name: str, folder: Path, bundles_to: Path | None) -> dict[str, Any
         "why": _why(state, proof),
         "verdict": _verdict(state, proof),
     }
+
+
+def _bundled(folder: Path, commit: str, file: Path, before: Proof) -> Proof:
+    """The proof by a new bundle; the proof before, with the cause, when none can be made (a shallow history, say)."""
+    try:
+        bundle = make_bundle(folder, commit, file)
+    except ForgeError as exc:
+        return Proof(before.state, f"{before.why}; no bundle: {exc.what[:160]}")
+    return prove_commit(folder, commit, bundles=(bundle,))
 
 
 def _why(state: RepoState, proof: Proof) -> str:

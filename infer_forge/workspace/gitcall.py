@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from pathlib import Path
 
 from infer_forge.base import redact
 from infer_forge.base.errors import ForgeError, InputUnusable, UsageFault
+from infer_forge.base.gitstore.remote import git_environment
 
 QUICK_S, NETWORK_S = 60.0, 1800.0
-_ENV = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+_ENV = {"GIT_PAGER": "cat", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 _URL = re.compile(r"^(?:https?://|ssh://|git://|file://|/|[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+:)\S+$")
 _CREDENTIALS = re.compile(r"^[a-z+]+://[^/@\s]*:[^/@\s]+@|^https?://[^/@\s]+@")
 
@@ -25,7 +27,7 @@ class GitFailed(ForgeError):
 
 def is_local(url: str) -> bool:
     """Whether a repository lies on this machine's file system."""
-    return url.startswith(("file://", "/"))
+    return url.startswith(("file://", "/", ".")) or not ("://" in url or re.match(r"[^/]+:", url))
 
 
 def checked_url(url: str) -> str:
@@ -61,7 +63,12 @@ def run(
 
     if not folder.is_dir():
         raise InputUnusable("no such folder", where=str(folder))
-    argv = ["git", *(["-c", "protocol.file.allow=always"] if local else []), *words]
+    env = {**git_environment(), **_ENV, "GIT_ALLOW_PROTOCOL": f"{'file:' if local else ''}ssh:git:https:http"}
+    strange = (
+        os.environ.keys() - env.keys()
+    )  # a surrounding repository's (a hook sets these): not to be taken for the folder's
+    clean = ["env", *(w for name in sorted(strange) for w in ("-u", name))] if strange else []
+    argv = [*clean, "git", *(["-c", "protocol.file.allow=always"] if local else []), *words]
     with tempfile.TemporaryFile() as given:
         if stdin is not None:
             given.write(stdin.encode())
@@ -72,7 +79,7 @@ def run(
             with_extended_output=True,
             with_exceptions=False,
             kill_after_timeout=timeout_s,
-            env=_ENV,
+            env=env,
         )
     return int(status), _text(out), _text(err)  # pyright: ignore[reportUnknownArgumentType]
 

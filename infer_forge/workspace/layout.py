@@ -89,6 +89,10 @@ def read(root: Path) -> Workspace:
         inside = (root / entry.path).resolve().is_relative_to(root.resolve())
         if entry.role not in ROLES or not inside or entry.path.startswith("/"):
             raise InputUnusable(f"{entry.name}: role or path is wrong", where=str(file))
+        try:
+            gitcall.checked_url(entry.url)
+        except UsageFault as exc:
+            raise InputUnusable(f"{entry.name}: {exc.what}", where=str(file)) from None
     return Workspace(root, entries)
 
 

@@ -16,7 +16,8 @@ from infer_forge.workspace import gitcall
 from infer_forge.workspace.model import BUNDLE, LOCAL, MISSING, REMOTE, UNREACHABLE, Proof
 
 KEEP = "refs/infer-forge/keep/"
-_MOST_FETCHED = 40
+# So many branches are fetched to look for a commit, the likeliest first; a big project has thousands.
+_MOST_FETCHED = 20
 
 
 def prove_commit(
@@ -57,12 +58,28 @@ def on_remote(folder: Path, commit: str, remote: str, url: str) -> str | None:
     if _reached(folder, commit, known):
         return "a branch or tag"
     unknown = [sha for sha in tips if sha not in set(known) and not tips[sha].endswith("^{}")]
-    heads = [sha for sha in unknown if tips[sha].startswith("refs/heads/")] or unknown
+    near = _near(folder, commit, remote)
+    heads = (
+        sorted(
+            (sha for sha in unknown if tips[sha].startswith("refs/heads/")),
+            key=lambda sha: tips[sha].removeprefix("refs/heads/") not in near,
+        )
+        or unknown
+    )
     if not heads:
         return None
     words = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", remote, *heads[:_MOST_FETCHED]]
     gitcall.call(folder, *words, local=local, timeout_s=gitcall.NETWORK_S)
     return "a branch" if _reached(folder, commit, _known(folder, heads[:_MOST_FETCHED])) else None
+
+
+def _near(folder: Path, commit: str, remote: str) -> set[str]:
+    """Branches that most likely hold the commit: the checkout's own, and those that held it when last fetched."""
+    listed = gitcall.ask(
+        folder, "for-each-ref", "--format=%(refname:lstrip=3)", "--contains", commit, f"refs/remotes/{remote}"
+    )
+    own = gitcall.ask(folder, "symbolic-ref", "--short", "--quiet", "HEAD")
+    return {*(listed or "").split(), (own or "").strip()}
 
 
 def _known(folder: Path, shas: list[str]) -> list[str]:

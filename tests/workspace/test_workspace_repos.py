@@ -13,7 +13,7 @@ import pytest
 
 from infer_forge import workspace as ws
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
-from infer_forge.workspace import layout, states
+from infer_forge.workspace import gitcall, layout, states
 from infer_forge.workspace.model import Workspace
 
 _CONFIG = "[user]\n\tname = Test\n\temail = test@localhost\n[init]\n\tdefaultBranch = main\n"
@@ -105,6 +105,13 @@ def test_repositories_are_submodules_with_roles_and_default_branches(space: Work
 def test_the_file_transport_is_allowed_for_the_command_only(space: Workspace) -> None:
     configs = [space.root / ".git" / "config", Path(os.environ["GIT_CONFIG_GLOBAL"])]
     assert all("protocol" not in file.read_text() for file in configs)
+    url = git(space.root / "stack/eng", "remote", "get-url", "origin")
+    assert gitcall.run(space.root, "ls-remote", url)[0] != 0
+    assert gitcall.run(space.root, "ls-remote", url, local=True)[0] == 0
+    assert [gitcall.is_local(u) for u in (url, "/x", "../x", "x.git", "https://a/x", "git@a:x", "ssh://a/x")] == [
+        *[True] * 4,
+        *[False] * 3,
+    ]
 
 
 def test_a_failed_add_leaves_nothing_and_can_be_tried_again(space: Workspace, upstream: Path) -> None:
@@ -388,3 +395,29 @@ def test_the_command_line_speaks_for_every_verb(upstream: Path, tmp_path: Path) 
     assert run("verify", code=3)["verdict"] == "unknown"
     assert "no address" in str(run("add", "unknown-name", code=2)["error"])
     assert "sglang" in json.dumps(run("known"))
+
+
+def test_a_surrounding_repositorys_variables_are_not_taken_for_the_folders(
+    space: Workspace, upstream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = one(space)
+    monkeypatch.setenv("GIT_DIR", str(upstream / "kern.git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(upstream / "nothing"))
+    assert one(space) == before
+
+
+def test_a_shallow_commit_of_our_own_is_told_as_it_is(space: Workspace, upstream: Path) -> None:
+    entry = ws.add_repo(space, (upstream / "kern.git").as_uri(), "stack", name="cut", depth=1)
+    folder = space.folder(entry)
+    made = commit(folder, "g")
+    record = ws.capture({"cut": folder}, bundles_to=space.root / ".git" / "b")["repositories"]["cut"]
+    assert record["commit"] == made
+    assert record["verdict"] in ("pass", "fail")
+    assert (record["proof"] == "bundle") is (record["verdict"] == "pass")
+
+
+def test_an_address_that_is_a_command_is_refused_in_the_descriptor_too(space: Workspace) -> None:
+    file = space.root / layout.DESCRIPTOR
+    file.write_text(file.read_text().replace("file://", "ext::sh -c touch% x #"))
+    with pytest.raises(InputUnusable, match="no address"):
+        layout.read(space.root)

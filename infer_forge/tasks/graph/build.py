@@ -15,6 +15,7 @@ from infer_forge.tasks.graph.model import (
     DELIVERED,
     ELEMENTS,
     GOALS,
+    HANDED_OFF,
     JUDGEMENTS,
     LIFECYCLE,
     OUTCOMES,
@@ -143,7 +144,7 @@ def bind(store: Store, project: str, node_id: str, task: str) -> Node:
             )
         if node.kind != TASK or node.type != facts.type:
             raise GateRefused(f"{node.id} is {node.type or node.kind}, the task is {facts.type}")
-        if node.task == task and node.lock in (facts.lock, None) and node.lock == facts.lock:
+        if node.task == task and node.lock == facts.lock:
             return
         if node.lock and node.lock != facts.lock:
             raise GateRefused(f"the contract of {task} is not the one that {node.id} was bound to")
@@ -273,7 +274,7 @@ def _require_step(view: View, node: Node, body: dict[str, Any]) -> None:
         )
     if LIFECYCLE.index(status) <= LIFECYCLE.index(node.status) or node.ended_at:
         raise GateRefused(f"{node.id} is {node.status}; it does not become {status}", next_step="rework is a new node")
-    waits = view.waits(node)
+    waits = view.waits(node) if status != HANDED_OFF else []
     if waits:
         raise GateRefused(
             f"{node.id} is not ready: {'; '.join(waits[:3])}", next_step=f"infer-forge graph explain {node.id}"

@@ -8,7 +8,7 @@ from infer_forge.tasks.graph import log
 from infer_forge.tasks.graph.build import node_in, view_in
 from infer_forge.tasks.graph.model import EDGES, HANDOFF, RESULTS, TASK, UNSOUND, Edge, Node, edge_id
 from infer_forge.tasks.graph.rules import closes_cycle, edge_faults
-from infer_forge.tasks.graph.view import DONE, View
+from infer_forge.tasks.graph.view import DONE, View, same_person
 
 
 def link(
@@ -220,7 +220,7 @@ def rejudge(store: Store, project: str, producer: str, consumer: str, *, reviewe
         view = view_in(store, draft)
         if not edge.verified or not (source.judgement in UNSOUND or source.id in view.doubts):
             raise GateRefused(f"nothing is doubtful about what {target.id} took from {source.id}")
-        if reviewer in (*view.authors(source), *view.authors(target)):
+        if any(same_person(reviewer, a) for a in (*view.authors(source), *view.authors(target))):
             raise GateRefused(f"{reviewer} is an author here: the reviewer is somebody else")
         draft.emit("rejudged", {"edge": edge.id, "reviewer": reviewer, "reason": reason})
 

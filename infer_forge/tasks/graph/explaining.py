@@ -95,9 +95,9 @@ def alternatives(view: View, node: Node) -> list[list[Any]]:
         before = view.graph.nodes.get(before.supersedes)
     for edge in view.into.get(node.id, ()):
         related.setdefault(edge.source, "its producer")
-        before = view.graph.nodes[edge.source].supersedes
-        if before:
-            related.setdefault(before, f"{edge.source} took its place")
+        replaced = view.graph.nodes[edge.source].supersedes
+        if replaced:
+            related.setdefault(replaced, f"{edge.source} took its place")
         for other in view.out.get(edge.source, ()):
             related.setdefault(other.target, f"also takes from {edge.source}")
     for edge in view.out.get(node.id, ()):

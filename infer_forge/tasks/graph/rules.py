@@ -15,7 +15,7 @@ from infer_forge.tasks.graph.model import (
     Edge,
     Node,
 )
-from infer_forge.tasks.graph.view import View
+from infer_forge.tasks.graph.view import View, same_person
 
 # Where a type stands in the delivery order; a type that is not named stands beside research and code.
 _STAGE = {"plan": 0, "research": 1, "code": 1, "integration": 2, "evaluation": 3, "release": 4}
@@ -44,7 +44,7 @@ def _handoff(view: View, edge: Edge, source: Node, target: Node) -> Iterator[str
         yield "a handoff has neither action nor mode"
     if target.type == "release" and source.type not in ("evaluation", "release", "plan"):
         yield f"a release takes its candidate from an evaluation, and {source.id} is {source.type}"
-    if edge.reviewer and edge.reviewer in view.authors(source):
+    if edge.reviewer and any(same_person(edge.reviewer, a) for a in view.authors(source)):
         yield f"the reviewer {edge.reviewer} is an author of {source.id}: the reviewer is somebody else"
     if edge.imported_at and not edge.verified:
         yield f"{target.id} imported from {source.id} before it was verified and handed over"

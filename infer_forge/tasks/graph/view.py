@@ -37,6 +37,12 @@ class Doubt:
     why: str
 
 
+def same_person(one: str, other: str) -> bool:
+    """Whether two names mean the same person: alike but for case, or one of them the other's part before the `@`."""
+    a, b = one.strip().casefold(), other.strip().casefold()
+    return a == b or ("@" not in a and b.partition("@")[0] == a) or ("@" not in b and a.partition("@")[0] == b)
+
+
 @dataclass
 class View:
     """A graph as it stands, with its tasks' facts.
@@ -137,7 +143,7 @@ def look(store: Store, project: str = log.DEFAULT_PROJECT, *, whole: bool = Fals
     """Read a graph and the tasks of its nodes; from the hub where there is one and it answers.
 
     Raises:
-        InputUnusable: the history was changed.
+        InputUnusable: the history was changed, or there is no such graph (`main` is there always, at first empty).
     """
     stale = None
     if store.remote is not None:
@@ -146,6 +152,11 @@ def look(store: Store, project: str = log.DEFAULT_PROJECT, *, whole: bool = Fals
         except HubUnreachable as exc:
             stale = str(exc.what)
     graph = log.load(store, project, whole=whole)
+    if not graph.last_seq and project != log.DEFAULT_PROJECT:
+        raise InputUnusable(
+            f"there is no graph {project!r}",
+            next_step=f"--project {', '.join(log.projects(store)) or log.DEFAULT_PROJECT}",
+        )
     view = view_of(graph, facts_of(store, [n.task for n in graph.nodes.values() if n.task]))
     view.stale = stale
     return view

@@ -60,17 +60,16 @@ s.addEventListener("keydown", e => {
   if (e.key === "+") zoom(1 / 1.3, ...mid());
   if (e.key === "-") zoom(1.3, ...mid());
 });
-const walk = (id, from, to) => {
+const ways = [{}, {}];
+LINKS.forEach(l => { if (l[2] === "handoff") [0, 1].forEach(i => (ways[i][l[i]] ??= []).push(l[1 - i])); });
+const walk = (id, way) => {
   const seen = new Set([id]), todo = [id];
-  while (todo.length) {
-    const n = todo.pop();
-    LINKS.forEach(l => { if (l[2] === "handoff" && l[from] === n && !seen.has(l[to])) { seen.add(l[to]); todo.push(l[to]); } });
-  }
+  while (todo.length) (way[todo.pop()] || []).forEach(n => { if (!seen.has(n)) { seen.add(n); todo.push(n); } });
   return seen;
 };
 const show = id => {
   box.textContent = id + "\\n" + Object.entries(FACTS[id]).map(([k, x]) => k + ": " + x).join("\\n");
-  const near = new Set([...walk(id, 0, 1), ...walk(id, 1, 0)]);
+  const near = new Set([...walk(id, ways[0]), ...walk(id, ways[1])]);
   LINKS.forEach(l => { if (l[2] !== "handoff" && (l[0] === id || l[1] === id)) { near.add(l[0]); near.add(l[1]); } });
   faint(near); mark(new Set([id]));
 };

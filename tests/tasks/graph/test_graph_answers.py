@@ -166,7 +166,7 @@ def test_a_file_that_breaks_a_rule_is_loaded_not_at_all(tmp_path: Path) -> None:
         file.write_text(json.dumps({"nodes": nodes, "edges": edges}))
         with pytest.raises(GateRefused, match=why):
             graph.load_file(store, P, file)
-    assert not graph.look(store, P).graph.nodes
+    assert not log.load(store, P).nodes
     for text in ("[1, 2]", "nodes: 3", "nodes: [{id: a, colour: red}]", "nodes: [1]", "{unclosed", "", "\x00"):
         file.write_text(text)
         with pytest.raises(InputUnusable):

@@ -290,3 +290,29 @@ def test_ids_that_would_break_edge_names_or_refs_are_refused(store: Store, name:
         graph.add_node(store, P, name, type="code", title="a title")
     with pytest.raises((UsageFault, InputUnusable)):
         graph.add_node(store, name or "-", "code-1", type="code", title="a title")
+
+
+def test_other_spellings_of_the_author_are_the_author(store: Store) -> None:
+    _add(store, "code-1", author="ana@host7")
+    _add(store, "integration-1")
+    _deliver(store, "code-1")
+    graph.link(store, P, "code-1", "integration-1")
+    for name in ("Ana@HOST7", "ana", " ANA "):
+        with pytest.raises(GateRefused, match="is an author of code-1"):
+            graph.hand_over(store, P, "code-1", "integration-1", reviewer=name, sha256=SHA)
+    assert graph.hand_over(store, P, "code-1", "integration-1", reviewer="anabel", sha256=SHA).verified
+
+
+def test_a_suspect_node_may_end_with_a_handoff_and_not_be_delivered(store: Store) -> None:
+    _chain(store, "research-1", "code-1")
+    graph.mark(store, P, "code-1", "active")
+    graph.mark(store, P, "research-1", "rejected", reason="a wrong figure")
+    with pytest.raises(GateRefused, match="research-1 > code-1"):
+        graph.mark(store, P, "code-1", "delivered")
+    graph.mark(store, P, "code-1", "handed_off", reason="its ground is gone")
+
+
+def test_a_graph_that_is_not_there_is_not_an_empty_one(store: Store) -> None:
+    assert graph.look(store).graph.nodes == {}
+    with pytest.raises(InputUnusable, match="there is no graph 'mian'"):
+        graph.look(store, "mian")
