@@ -94,15 +94,19 @@ def env(framework: str | None, place_spec: str, python: str) -> Report:
     "--shape", type=click.IntRange(min=0), default=0, show_default=True, help="Which of the allowed launch shapes."
 )
 @click.option("--client", help="Load generator (default: the framework's own), e.g. 'vllm bench serve', aiperf.")
-@click.option("--input-len", type=click.IntRange(min=1), default=1000, show_default=True)
-@click.option("--output-len", type=click.IntRange(min=1), default=1000, show_default=True)
-@click.option("--num-prompts", type=click.IntRange(min=1), default=80, show_default=True)
+@click.option(
+    "--input-len", type=click.IntRange(min=1), default=1000, show_default=True, help="Prompt length in tokens."
+)
+@click.option(
+    "--output-len", type=click.IntRange(min=1), default=1000, show_default=True, help="Output length in tokens."
+)
+@click.option("--num-prompts", type=click.IntRange(min=1), default=80, show_default=True, help="Prompts of the run.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight at most.")
 @click.option("--request-rate", type=Finite(0, min_open=True), help="Requests per second (default: all at once).")
 @click.option("--prompts", type=click.Path(exists=True, path_type=Path), help="Workload folder of `bench workload`.")
 @click.option("--scenario", help="Scenario of the workload.")
-@click.option("--endpoint", default="/v1/completions", show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--endpoint", default="/v1/completions", show_default=True, help="Route that is loaded.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the load generator.")
 @click.option("--result", default="result.json", show_default=True, help="File that the client writes.")
 @click.option(
     "--help-file", type=click.Path(exists=True, path_type=Path), help="Help snapshot to hold the flags against."
@@ -345,7 +349,13 @@ def list_(folder: Path | None) -> Report:
 @command.command("help-snapshot")
 @click.option("--framework", "frameworks_", multiple=True, help="Framework (default: all four).")
 @click.option("--client", help="Another load generator than the framework's own.")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path("help"), show_default=True)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path("help"),
+    show_default=True,
+    help="Where the snapshot goes.",
+)
 @_place
 @_python
 @click.option("--require", "wanted", help="verified: refuse (exit 4) when a help could not be asked.")
