@@ -69,8 +69,8 @@ def _words(text: str) -> list[str]:
 def _flag_fault(command: click.Command, words: list[str]) -> str | None:
     """An option that the command does not have."""
     known = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help", "-h"}
-    if command.ignore_unknown_options:  # it parses its own words; its help text names them
-        known |= set(re.findall(r"--[a-z][a-z0-9-]*", command.help or ""))
+    if type(command) is not click.Command:  # a command that parses words of its own: its help page names them
+        known |= set(re.findall(r"--[a-z][a-z0-9-]*", command.get_help(click.Context(command))))
     for word in words:
         if word == "--":
             return None
