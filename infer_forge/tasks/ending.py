@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infer_forge.base.errors import GateRefused, UsageFault
-from infer_forge.base.gitstore import Store
+from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks import fencing, reproduction
 from infer_forge.tasks.archive import archive
@@ -166,7 +166,10 @@ def _end(store: Store, task_id: str, status: str, outcome: str, content: dict[st
     history.append(store, task_id, decide)
     task = load(store, task_id)
     leave_profile(task_id)
-    return archive(store, task)
+    try:
+        return archive(store, task)
+    except HubUnreachable:
+        return task  # ended; `take_up` archives it when the journal's hub is back
 
 
 def _require_after(task: Task) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.errors import ForgeError, InputUnusable, UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
@@ -198,8 +198,13 @@ def start(task_id: str) -> Report:
     """Begin work; what the journal holds on it is shown, and this folder is remembered as the task's."""
     with opened() as store:
         task = define.start(store, task_id)
-        found = define.surface(store, task_id)
         folder = binding.bind(task_id)
+        try:
+            found = define.surface(store, task_id)
+        except ForgeError as exc:
+            report = _of(task, f"started {task_id}; folder {folder}")
+            report.findings.append(Finding("JOURNAL_UNSEEN", f"the journal could not be searched: {exc.what}"))
+            return report
         task = load(store, task_id)
     report = _of(task, f"started {task_id}; folder {folder}", *found.summary)
     report.add(found.tables["surfaced"])
@@ -345,6 +350,9 @@ def _ended(task: Task) -> Report:
     record_id = (task.archived or {}).get("journal")
     report = _of(task, f"{task.id} is {task.status} ({ended.get('outcome')}); journal record {record_id}")
     report.extra["journal"] = record_id
+    if record_id is None:
+        said = "the journal's hub does not answer: the end stands, its record is still to be written"
+        report.findings.append(Finding("NOT_ARCHIVED", said, next_step=f"infer-forge task resume {task.id}"))
     return report
 
 

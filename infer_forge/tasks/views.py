@@ -192,7 +192,7 @@ def _facts(task: Task) -> dict[str, Any]:
 def list_report(store: Store, *, ended: bool = False, kind: str | None = None) -> Report:
     """Tasks with status and next step; ended ones only when asked for."""
     tasks, faults = load_all(store)
-    shown = [t for t in tasks if (ended or not t.ended) and kind in (None, t.typed.type)]
+    shown = [t for t in tasks if (ended or not t.ended or not t.archived) and kind in (None, t.typed.type)]
     report = Report("task_list", Header(hidden={"tasks": {"rows": len(tasks) - len(shown)}}), findings=faults)
     rows = [
         (t.id, t.typed.type, t.status, len(t.blocks), t.typed.title, t.created_at[:19], next_step(t)) for t in shown
