@@ -1,7 +1,7 @@
 """Settings: `infer-forge.yaml` of the project, then of the user, then the defaults; each key knows which file won.
 
-The project file is the nearest `infer-forge.yaml` in the working folder or above it. A team's hosts, forks, images and
-playbooks belong here, nowhere in code.
+The project file is the nearest `infer-forge.yaml` in the working folder or above it. A team's hosts, remotes, skills and
+playbooks belong here, nowhere in code; its forks and production endpoints in `guard.yaml`, where the guard reads them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ KEYS: dict[str, Key] = {
     "remotes.registry": Key("str", None, "git URL of the team's node registry hub"),
     "remotes.journal": Key("str", None, "git URL of the team's journal"),
     "remotes.tasks": Key("str", None, "git URL of the team's task store"),
-    "hosts": Key("map", {}, "host name -> how to reach it (ssh, container) and what it has"),
-    "forks": Key("map", {}, "repository -> the fork that pushes and pull requests may go to"),
-    "images": Key("map", {}, "framework -> container image"),
+    "hosts": Key("map", {}, "name -> place, such as ssh:me@gpu07/docker:dev; the name then stands for the place"),
     "playbooks": Key("list", [], "folders with a team's own playbooks"),
     "skills": Key("list", [], "folders with a team's own skills"),
     "identity.user": Key("str", None, "who is named as holder of claims and author of records"),
@@ -41,7 +39,6 @@ KEYS: dict[str, Key] = {
     "jobs.keep_days": Key("int", 14, "finished jobs older than this are removed"),
     "mcp.max_chars": Key("int", 8000, "upper bound of a tool's structured answer in characters"),
     "models": Key("map", {}, "model alias -> canonical model id, beside the built-in ones"),
-    "production": Key("map", {}, "production endpoints and the verbs that are read-only there"),
 }
 _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from infer_forge.base.config import settings
 from infer_forge.base.records import Report
 from infer_forge.cli.common import Finite, existing, report_command, require
 
@@ -21,8 +22,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--min-share",
     type=Finite(0, 100),
-    default=1.0,
-    show_default=True,
+    default=lambda: float(settings().get("triage.min_share_pct")),
+    show_default="1.0, or the setting triage.min_share_pct",
     help="Hide rows below this per cent of their stage; the header has their sum.",
 )
 @click.option("--stage", help="Only this stage: prefill, decode, mixed, denoise, all, outside.")

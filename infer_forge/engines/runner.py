@@ -293,9 +293,9 @@ class Place:
 
 
 def place(spec: str) -> Place:
-    """A place by its written form. Raises `UsageFault`."""
+    """A place by its written form, or by its name in the setting `hosts`. Raises `UsageFault`."""
     host = container = None
-    for part in spec.split("/"):
+    for part in _written(spec).split("/"):
         kind, _, name = part.partition(":")
         if kind == "ssh" and name and not name.startswith("-") and host is None and container is None:
             host = name
@@ -303,9 +303,19 @@ def place(spec: str) -> Place:
             container = name
         elif spec != "local":
             raise UsageFault(
-                f"{spec!r} is no place", next_step="write local, docker:NAME, ssh:HOST or ssh:HOST/docker:NAME"
+                f"{spec!r} is no place",
+                next_step="write local, docker:NAME, ssh:HOST, ssh:HOST/docker:NAME, or a name in the setting hosts",
             )
     return Place(host, container)
+
+
+def _written(spec: str) -> str:
+    """The written form of a place that a team gave a name in its settings."""
+    if spec == "local" or ":" in spec:
+        return spec
+    from infer_forge.base.config import settings
+
+    return str(settings().get("hosts").get(spec, spec))
 
 
 def reap() -> None:

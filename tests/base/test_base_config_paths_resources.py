@@ -40,8 +40,8 @@ def test_a_wrong_settings_file_is_refused_with_its_name(tmp_path: Path, text: st
 
 
 def test_mapping_settings_keep_their_own_keys(tmp_path: Path) -> None:
-    (tmp_path / "infer-forge.yaml").write_text("hosts:\n  a.b: {ssh: x}\n")
-    assert settings(tmp_path).get("hosts") == {"a.b": {"ssh": "x"}}
+    (tmp_path / "infer-forge.yaml").write_text("hosts:\n  a.b: ssh:x\n")
+    assert settings(tmp_path).get("hosts") == {"a.b": "ssh:x"}
 
 
 def test_an_unknown_key_is_a_usage_fault(tmp_path: Path) -> None:

@@ -158,3 +158,11 @@ def test_the_place_is_written_and_read_alike() -> None:
     for spec in PLACES:
         assert place(spec).spec == spec
     assert Place().is_local
+
+
+def test_a_place_has_the_name_that_the_team_gave_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "infer-forge.yaml").write_text("hosts: {gpu07: 'ssh:me@10.0.0.7/docker:dev'}\n")
+    assert (place("gpu07").host, place("gpu07").container) == ("me@10.0.0.7", "dev")
+    with pytest.raises(UsageFault, match="'gpu08' is no place"):
+        place("gpu08")
