@@ -220,9 +220,15 @@ def _adopted(source: Path, campaign: Campaign) -> str:
 
 
 def _inside(checkout: Path, to: Path | None) -> Path:
+    place = checkout / (to or PLAN)
+    linked = next((p for p in (place, *place.parents) if checkout in p.parents and p.is_symlink()), None)
+    if linked is not None:
+        raise UsageFault(
+            "a link stands in the plan's path, which the loop refuses", where=str(linked), next_step="remove the link"
+        )
     if to is None:
-        return checkout / PLAN
-    place = (checkout / to).resolve()
+        return place
+    place = place.resolve()
     if checkout.resolve() not in place.parents:
         raise UsageFault("the plan must lie inside the checkout", where=str(to), next_step=f"leave --to out: {PLAN}")
     return place

@@ -226,6 +226,12 @@ def test_a_plan_is_refused_before_the_baseline_under_an_active_loop_and_outside_
     campaign = open_campaign(agent.run)
     with pytest.raises(UsageFault, match="inside the checkout"):
         write_plan(campaign, Path("../outside.md"))
+    (agent.tmp / "away").mkdir()
+    (agent.checkout / ".humanize").symlink_to(agent.tmp / "away")
+    with pytest.raises(UsageFault, match="link"):
+        write_plan(campaign)
+    assert list((agent.tmp / "away").iterdir()) == []
+    (agent.checkout / ".humanize").unlink()
     write_plan(campaign)
     loop = agent.checkout / ".humanize/rlcr/2026-01-01_00-00-00"
     loop.mkdir(parents=True)

@@ -11,6 +11,7 @@ import pytest
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
 from infer_forge.campaign.rlcr import examine, loops_in, parse_state, parse_tracker
+from infer_forge.campaign.rlcr.pages import contract_faults
 from infer_forge.campaign.rlcr.runtime import ask
 from tests.campaign.rlcr_scene import STAMP, Scene, codex, git, program
 
@@ -259,7 +260,29 @@ def test_a_round_that_was_worked_and_reviewed_passes(scene: Scene) -> None:
     assert {k: v for k, v in seen.items() if v[0] not in ("pass", "n/a")} == {
         "D38": ("unknown", "no campaign is named")
     }
-    assert len(seen) == 13
+    assert len(seen) == 14
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (
+            "# Round 1\n\n## Mainline Objective\nClose it.\n\n## Target ACs\n- AC-2\n\n## Out of scope\nAC-1, AC-3, AC-4\n",
+            None,
+        ),
+        ("1. **Mainline objective:** close it\n2. **Target ACs:**\n   - AC-1\n   - AC-2\n3. Queued: AC-3\n", None),
+        ("- Mainline Objective: close it\n- Target ACs: AC-1, AC-2, AC-3\n", "3 target"),
+        ("- Mainline Objective: close it\n- Target ACs:\n- Queued: AC-3\n", "0 target"),
+        ("- Mainline Objective:\n- Target ACs: AC-1\n", "blank"),
+        ("- Mainline Objective: [one objective]\n- Target ACs: AC-1\n", "blank"),
+        ("- Target ACs: AC-1\n", "no mainline"),
+        ("<!-- Mainline Objective: x, AC-1 -->\n", "empty"),
+    ],
+)
+def test_a_contract_is_read_in_any_of_its_spellings(text: str, fault: str | None) -> None:
+    faults = contract_faults(text)
+    assert bool(faults) == (fault is not None), faults
+    assert fault is None or fault in faults[0]
 
 
 def test_an_untouched_scaffold_and_an_empty_contract_do_not_pass_as_they_do_with_the_hook(scene: Scene) -> None:

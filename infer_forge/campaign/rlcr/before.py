@@ -67,7 +67,7 @@ def d3_flags(case: Case) -> Seen:
             "use a codex that has them (--full-auto went in 0.147.0), a runtime whose hook no longer passes them, or mode goal",
         )
     if unread:
-        return unclear("; ".join(unread), "install codex and log in, then look again")
+        return unclear("; ".join(dict.fromkeys(unread)), "install codex and log in, then look again")
     data, listed = rules_data(), runtime.ask(["codex", "features", "list"], case.environ)
     names = (
         set(re.findall(r"^\s*([a-z_]+)\b(?!.*\bremoved\b)", listed.text, re.MULTILINE))
@@ -306,7 +306,7 @@ def d15_long(case: Case) -> Seen:
 def d16_contract(case: Case) -> Seen:
     """The campaign's contract."""
     if case.campaign is None:
-        return unclear("no campaign is named", "--run DIR")
+        return unclear("no campaign is named", "name its run directory with --run DIR")
     try:
         found = case.campaign.contract
     except ForgeError as fault:

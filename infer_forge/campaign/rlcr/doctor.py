@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _LOOKS: dict[str, dict[str, Rule]] = {
     "before": before.RULES,
     "after": after.RULES,
-    "round": rounds.RULES,
+    # a state file that cannot be read ends a loop at any time
+    "round": {"D19": after.RULES["D19"], **rounds.RULES},
     # at the end nothing that held in the rounds may have broken
     "end": {
         **ending.RULES,

@@ -38,7 +38,7 @@ def end2_code(case: Case) -> Seen:
     """Stop code against terminal name."""
     loop = case.loop
     if case.campaign is None:
-        return unclear("no campaign is named", "--run DIR")
+        return unclear("no campaign is named", "name its run directory with --run DIR")
     stop = case.campaign.last("stop")
     ended = loop.ended_as if loop else None
     if stop is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from infer_forge.campaign.rlcr.model import rules_data
 
 _HEADING = re.compile(r"^(#{2,4})\s+(.*?)\s*$")
+_FIELD = re.compile(r"^(\s*(?:[-*+]\s+|\d+[.)]\s+)?)\**([A-Za-z][A-Za-z /()-]{1,60}?)\**\s*:\**\s*(.*)$")
 _AC = re.compile(r"\bAC-?\d+(?:\.\d+)*\b")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _BLANK = re.compile(r"^\s*(?:[-*]\s*)?(?:[^:\n\[\]]{1,40}:\s*)?\[[^\]\n]{3,}\]\s*$")
@@ -69,25 +70,39 @@ def parse_tracker(text: str) -> Tracker:
     return found
 
 
+def _item(text: str, pattern: str) -> str | None:
+    """What stands behind (or below) a label or heading of a page; None when there is no such label."""
+    lines, label = text.split("\n"), re.compile(pattern, re.IGNORECASE)
+    for index, line in enumerate(lines):
+        head, field_ = _HEADING.match(line), _FIELD.match(line)
+        name = head[2] if head else field_[2] if field_ else ""
+        if not label.search(name):
+            continue
+        if field_ and not head and field_[3].strip():
+            return field_[3].strip()
+        depth, below = len(line) - len(line.lstrip()), list[str]()
+        for other in lines[index + 1 :]:
+            inside = bool(head) or not other.strip() or len(other) - len(other.lstrip()) > depth
+            if _HEADING.match(other) or not inside:
+                break
+            below.append(other)
+        return "\n".join(below).strip()
+    return None
+
+
 def contract_faults(text: str) -> list[str]:
-    """What a round contract lacks: an objective, one or two target criteria, success criteria, anything at all."""
+    """What a round contract lacks: an objective, one or two target criteria, anything at all."""
     plain = _COMMENT.sub("", text)
     if not plain.strip():
         return ["it is empty"]
     faults: list[str] = []
-    fields = {
-        m[1].strip().lower(): m[2].strip()
-        for m in re.finditer(
-            r"^\s*(?:[-*]|\d+\.|#{2,4})?\s*\**([A-Za-z][A-Za-z /()-]{2,60}?)\**\s*:\s*\**\s*(.*)$", plain, re.MULTILINE
-        )
-    }
-    objective = next((v for k, v in fields.items() if "objective" in k), None)
-    if objective is None and not re.search(r"^#+\s.*objective\s*$\n+\s*\S", plain, re.MULTILINE | re.IGNORECASE):
+    objective = _item(plain, r"\bobjective\b")
+    if objective is None:
         faults.append("no mainline objective")
-    elif objective is not None and (not objective or _BLANK.match(objective)):
+    elif not objective or _BLANK.match(objective):
         faults.append("the mainline objective is blank")
-    targets = next((v for k, v in fields.items() if "target" in k and "ac" in k), None)
-    named = list(dict.fromkeys(_AC.findall(targets if targets else plain)))
+    targets = _item(plain, r"\btarget.*\bACs?\b|\btarget acceptance")
+    named = list(dict.fromkeys(_AC.findall(targets if targets is not None else plain)))
     if not 1 <= len(named) <= 2:
         faults.append(f"{len(named)} target acceptance criteria, wanted are one or two")
     return faults

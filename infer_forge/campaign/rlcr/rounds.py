@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from infer_forge.base import jsonio
 from infer_forge.base.errors import ForgeError
 from infer_forge.campaign.rlcr import findings, pages
-from infer_forge.campaign.rlcr.after import d23_plan
+from infer_forge.campaign.rlcr.after import STOP, d23_plan
 from infer_forge.campaign.rlcr.loops import Loop
 from infer_forge.campaign.rlcr.model import Case, Rule, Seen, absent, good, rules_data, unclear, wrong
 
@@ -26,7 +26,9 @@ def d26_monotone(case: Case) -> Seen:
     """Round number against earlier looks and against the prompts in the folder."""
     loop = case.loop
     number = loop.round if loop else None
-    if loop is None or number is None:
+    if loop is None:
+        return wrong("there is no loop", STOP)
+    if number is None:
         return wrong("the state file tells no round", "do not go on; see D19")
     earlier = [int(look["round"]) for look in _looks(case) if look["round"] is not None]
     if earlier and number < max(earlier):
@@ -54,7 +56,9 @@ def d26_monotone(case: Case) -> Seen:
 def d27_renames(case: Case) -> Seen:
     """State files against the life of a loop."""
     loop, table = case.loop, rules_data()["renames"]
-    if loop is None or loop.state_file is None:
+    if loop is None:
+        return absent("no loop")
+    if loop.state_file is None:
         return wrong("no state file at all", "a state file was removed by hand: report it")
     names = loop.active_names + loop.terminals
     if len(names) > 1:
@@ -320,7 +324,7 @@ def _attempt_faults(case: Case, campaign: Campaign) -> list[tuple[str, str]]:
 def d38_evidence(case: Case) -> Seen:
     """The campaign's own gates of a round (claim, journal, guard, gap, contract), and what a change of this round must have."""
     if case.campaign is None:
-        return unclear("no campaign is named", "--run DIR")
+        return unclear("no campaign is named", "name its run directory with --run DIR")
     from infer_forge.campaign import gates
 
     begun, number = len(case.campaign.of("round_open")), case.loop.round if case.loop else None

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from infer_forge.base.errors import InputUnusable, MissingPart
+from infer_forge.base.errors import InputUnusable
 from infer_forge.campaign.repo import git
 
 
@@ -99,6 +99,3 @@ def look(path: Path) -> Tree:
         [n for n in names if n],
         remote.split("/", 1)[1] if "/" in remote else None,
     )
-
-
-__all__ = ["MissingPart", "Tree", "ask", "look"]
