@@ -189,3 +189,79 @@ def test_odd_evidence_never_keeps_a_run_open(store: Store, tmp_path: Path, text:
     copy = ["cp", str(tmp_path / "in"), str(tmp_path / "ev.json")]
     task, done = record(store, task.id, copy, label="make", evidence=[("x", tmp_path / "ev.json")])
     assert (done.phase, len(task.evidence)) == ("result", 1)
+
+
+_DIES_AT = """
+import os, sys
+from pathlib import Path
+from infer_forge.tasks import events, execute, running
+
+moment, task, folder = sys.argv[1:]
+launch, append = running.launch, events.append
+
+
+def die():
+    os.kill(os.getpid(), 9)
+
+
+def launched(*words):
+    if moment == "before the launch":
+        die()
+    process = launch(*words)
+    if moment == "after the launch":
+        die()
+    return process
+
+
+def appended(store, name, decide, *, op=None):
+    kinds = {"started": "the start", "result": "the result"}
+    what = kinds.get(str(op).rsplit("-", 1)[-1])
+    if moment == f"before {what}":
+        die()
+    event = append(store, name, decide, op=op)
+    if moment == f"after {what}":
+        die()
+    return event
+
+
+running.launch, events.append = launched, appended
+made = Path(folder) / "ev.json"
+execute.record(events.open_store(), task, ["sh", f"{folder}/make.sh"], label="make", evidence=[("x", made)], cwd=folder)
+"""
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "before the launch",
+        "after the launch",
+        "before the start",
+        "after the start",
+        "before the result",
+        "after the result",
+    ],
+)
+def test_a_recorder_killed_at_each_moment_leaves_what_really_happened(
+    store: Store, tmp_path: Path, moment: str
+) -> None:
+    task = begun(store)
+    words = maker(tmp_path)
+    script = tmp_path / "make.sh"
+    script.write_text(f'echo "$INFER_FORGE_EXECUTION" >> {tmp_path}/ran\n' + script.read_text())
+    process = subprocess.Popen([sys.executable, "-c", _DIES_AT, moment, task.id, str(tmp_path)])
+    assert process.wait() == -signal.SIGKILL
+    until(lambda: all(p.state != running.RUNNING for p in take_up(store, task.id)[1]))
+    now = load(store, task.id)
+    execution = next(iter(now.executions.values()))
+    ran = (tmp_path / "ran").read_text().split() if (tmp_path / "ran").exists() else []
+    if execution.phase == running.NEVER_STARTED:
+        assert moment in ("before the launch", "after the launch", "before the start")
+        assert (ran, now.evidence) == ([], [])
+        _, again = record(store, task.id, words, label="make", cwd=str(tmp_path))
+        assert again.exit_code == 0
+    else:
+        assert moment != "before the launch"
+        assert (execution.phase, execution.exit_code, ran) == ("result", 0, [execution.id])
+        assert [i.trust for i in now.evidence] == ["observed"]
+        with pytest.raises(GateRefused, match="ran already"):
+            record(store, task.id, words, label="make", cwd=str(tmp_path))
