@@ -235,6 +235,16 @@ def export(out: Path | None) -> None:
             write_atomic(out, b"".join(exchange.export(opened)))
 
 
+@command.command("sync")
+@report_command
+def sync() -> Report:
+    """Bring records that wait here to the team's hub (setting remotes.journal), and the team's here."""
+    from infer_forge.journal import store
+
+    with store.open_store() as opened:
+        return store.sync_report(opened)
+
+
 @command.command("list")
 @filter_options
 @click.option("--limit", type=click.IntRange(1, 1000), default=30, show_default=True, help="Records at the most.")

@@ -14,7 +14,7 @@ from infer_forge.base.tables import Table
 from infer_forge.journal import markdown
 from infer_forge.journal.model import Artifact
 from infer_forge.journal.search import Hit, facets, search
-from infer_forge.journal.store import add, get
+from infer_forge.journal.store import add, get, unsent
 
 
 def _row(hit: Hit) -> tuple[Any, ...]:
@@ -65,6 +65,9 @@ def record_report(store: Store, fields: Mapping[str, Any], files: Sequence[str |
     ids = add(store, [markdown.make(whole)])
     report = Report("journal_add", Header(inputs=hashed), extra={"ids": ids})
     report.summary = [f"recorded as {ids[0]}"]
+    if unsent(store):
+        told = "the team's hub does not answer: the record is kept here and goes there with the next one"
+        report.findings.append(Finding("KEPT_HERE", told, next_step="infer-forge journal sync"))
     report.next_step = f"infer-forge journal show {ids[0]}"
     return report
 

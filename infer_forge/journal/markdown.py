@@ -8,7 +8,7 @@ from typing import Any
 from infer_forge.base.errors import InputUnusable
 from infer_forge.journal.model import Record
 
-_SHAPE = re.compile(r"\A---\r?\n(.*?)\r?\n---\r?\n?(.*)\Z", re.DOTALL)
+_SHAPE = re.compile(r"\A---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n(.*))?\Z", re.DOTALL)
 
 
 def write(record: Record) -> str:
@@ -43,13 +43,13 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
         raise InputUnusable(f"front matter is no YAML ({' '.join(str(exc).split())[:120]})", where=where) from None
     if not isinstance(head, dict):
         raise InputUnusable("front matter is no mapping", where=where)
-    return head, match.group(2)  # pyright: ignore[reportUnknownVariableType]
+    return head, match.group(2) or ""  # pyright: ignore[reportUnknownVariableType]
 
 
 def body_of(text: str) -> str:
     """The text after the front matter; a text without front matter is all body."""
     match = _SHAPE.match(text)
-    return match.group(2) if match else text
+    return (match.group(2) or "") if match else text
 
 
 def read(text: str, where: str = "record") -> Record:

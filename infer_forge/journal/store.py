@@ -10,8 +10,10 @@ from typing import Any, cast
 from infer_forge.base import redact
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable
-from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
+from infer_forge.base.gitstore import Changes, HubUnreachable, Refuse, Snapshot, Store
+from infer_forge.base.gitstore.remote import tracking
 from infer_forge.base.paths import paths
+from infer_forge.base.records import Header, Report
 from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import Record, new_id
 
@@ -33,10 +35,10 @@ def add(store: Store, records: Iterable[Record]) -> list[str]:
     """Write records; gives their ids. The same record again changes nothing.
 
     Secrets are replaced by a mark before anything is written. An archived record never changes afterwards: a correction
-    is a new record that supersedes.
+    is a new record that supersedes. Where the team's hub does not answer they are kept here (see `unsent`) and sent later.
 
     Raises:
-        Refused: another record has this id. HubUnreachable: the team's hub does not answer; nothing was written.
+        Refused: another record has this id. HubUnreachable: it cannot be told whether the hub has them: add them again.
     """
     known = redact.environment_secrets()
     files: dict[str, str] = {}
@@ -61,8 +63,37 @@ def add(store: Store, records: Iterable[Record]) -> list[str]:
 
     if files:
         title = f"record {ids[0]}" if len(ids) == 1 else f"record {len(ids)} records"
-        store.update(REF, decide, title)
+        try:
+            store.update(REF, decide, title)
+        except HubUnreachable as exc:
+            if exc.outcome_unknown:
+                raise
+            store.update(REF, decide, title, local=True)  # new files alone: they reach the hub with the next update
     return ids
+
+
+def unsent(store: Store) -> bool:
+    """Whether records lie here that the team's hub has not yet."""
+    mine = store.tips(REF).get(REF)
+    return store.remote is not None and mine is not None and store.tips(tracking(REF)).get(tracking(REF)) != mine
+
+
+def sync_report(store: Store) -> Report:
+    """Bring records that wait here to the team's hub, and the team's here.
+
+    Raises:
+        HubUnreachable: the hub does not answer; nothing is lost.
+    """
+    done = store.sync(REF)
+    report = Report("journal_sync", Header())
+    sent, got = bool(done.pushed or done.replayed), bool(done.pulled)
+    report.extra = {"remote": store.remote.url if store.remote else None, "sent": sent, "received": got}
+    if store.remote is None:
+        report.summary = ["no hub is named in the settings (remotes.journal): the journal is of this machine alone"]
+    else:
+        report.summary = [f"records {'sent' if sent else 'none to send'}, {'received' if got else 'none to receive'}"]
+    report.next_step = "infer-forge journal filter"
+    return report
 
 
 def without_secrets(record: Record, known: dict[str, str]) -> Record:

@@ -79,7 +79,9 @@ def found(store: Store, query: str, **filters: list[str]) -> list[str]:
 @settings(max_examples=60, deadline=None)
 @given(
     title=st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), min_size=3, max_size=60),
-    body=st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=200),
+    body=st.lists(
+        st.sampled_from(["---", "\n", "\r\n", "--- x", "a: b"]) | st.text(st.characters(codec="utf-8"), max_size=60)
+    ).map("".join),
     symptoms=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=30), max_size=3),
     extra=st.dictionaries(
         st.text(max_size=8), st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9), max_size=3
@@ -359,3 +361,26 @@ def test_another_store_at_the_same_place_is_indexed_anew(store: Store, tmp_path:
     with open_store(place) as second:
         (one,) = add(second, [note("second life")])
         assert [h.id for h in search(second, "life")] == [one]
+
+
+# The team's hub
+
+
+def test_records_reach_the_team_and_wait_here_while_the_hub_is_away(tmp_path: Path) -> None:
+    from infer_forge.journal import record_report
+    from infer_forge.journal.store import sync_report, unsent
+
+    hub = tmp_path / "hub.git"
+    Store.open(hub).close()
+    with Store.open(tmp_path / "ann.git", str(hub)) as ann, Store.open(tmp_path / "bob.git", str(hub)) as bob:
+        add(ann, [note("ann saw it")])
+        hub.rename(tmp_path / "away")
+        report = record_report(bob, {"kind": "note", "title": "bob saw it", "created": WHEN})
+        assert [f.code for f in report.findings] == ["KEPT_HERE"]
+        assert found(bob, "saw") == report.extra["ids"]
+        (tmp_path / "away").rename(hub)
+        sync_report(bob)
+        assert not unsent(bob)
+        assert len(found(bob, "saw")) == 2
+        sync_report(ann)
+        assert len(found(ann, "saw")) == 2
