@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.paths import paths
 from infer_forge.base.records import Report
 
@@ -28,13 +29,15 @@ def keep(report: Report) -> Path:
 
 
 def find(kind: str, sha256: str) -> tuple[Path, dict[str, Any]] | None:
-    """The newest stored report of a kind that has an input with this hash: its file and JSON; None when there is none."""
-    index = _folder(kind) / "by-input" / sha256
+    """The newest stored report of a kind that has an input with this hash: its file and JSON.
+
+    None when there is none, and when what is stored is damaged or tells of other inputs: it is made anew then.
+    """
     try:
-        file = _folder(kind) / index.read_text().strip()
-    except OSError:
+        name = (_folder(kind) / "by-input" / sha256).read_text(encoding="ascii").strip()
+        file = _folder(kind) / Path(name).name
+        data: Any = jsonio.loads(file.read_bytes())
+        inputs = {i["sha256"] for i in data["header"]["inputs"]}
+    except (OSError, ValueError, KeyError, TypeError, InputUnusable):
         return None
-    if not file.is_file():
-        return None
-    data: dict[str, Any] = jsonio.read_json(file)
-    return file, data
+    return (file, data) if sha256 in inputs else None

@@ -114,9 +114,13 @@ def existing(path: str | Path) -> Path:
     """A path that must exist.
 
     Raises:
-        InputUnusable: it does not.
+        InputUnusable: it does not, or a folder above it may not be entered.
     """
     found = Path(path)
-    if not found.exists():
+    try:
+        there = found.exists()
+    except OSError as exc:
+        raise InputUnusable(exc.strerror or str(exc), where=str(path), next_step="check its permissions") from None
+    if not there:
         raise InputUnusable("no such file or folder", where=str(path), next_step="check the path")
     return found

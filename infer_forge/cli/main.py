@@ -11,7 +11,7 @@ from typing import NoReturn
 import click
 
 from infer_forge import __version__
-from infer_forge.base.errors import ForgeError
+from infer_forge.base.errors import ForgeError, InputUnusable
 
 # name -> (module under infer_forge.cli, one line of help). The module exposes `command`; it is imported when it runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         code = 1
     except click.ClickException as exc:
         exc.show()
-        code = exc.exit_code
+        code = InputUnusable.exit_code if exc.message.endswith("is not readable.") else exc.exit_code
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -29,13 +29,16 @@ class Hidden:
 
     rows: int = 0
     time_ns: int = 0
-    launches: int = 0
+    count: int = 0
+    counts: str | None = None
+    """What `count` counts: `launches` of kernels, `count` of pattern sites; None where the rows hold no such number."""
     share_pct: float | None = None
     """Of the device time of the ranks shown; None where the rows' times may count a kernel twice."""
 
     def to_json(self) -> dict[str, Any]:
         """For the header."""
-        return {"rows": self.rows, "time_us": us(self.time_ns), "launches": self.launches, "share_pct": self.share_pct}
+        counted = {self.counts: self.count} if self.counts else {}
+        return {"rows": self.rows, "time_us": us(self.time_ns), **counted, "share_pct": self.share_pct}
 
 
 @dataclass
@@ -167,7 +170,7 @@ def _kernel(analysis: Analysis, options: Options) -> Table:
     def spent(row: Sequence[Any]) -> tuple[int, int]:
         return round(row[time] * 1000), row[launches]
 
-    return _hide(analysis, table, options, lambda r: r[share], spent, whole)
+    return _hide(analysis, table, options, lambda r: r[share], spent, "launches", whole)
 
 
 def _overlap(analysis: Analysis, options: Options) -> Table:
@@ -203,7 +206,7 @@ def _fuse(analysis: Analysis, options: Options, facts: dict[str, Any]) -> Table:
     def spent(row: Sequence[Any]) -> tuple[int, int]:
         return round(row[time] * 1000), row[count]
 
-    return _hide(analysis, table, options, lambda r: r[share], spent, None)
+    return _hide(analysis, table, options, lambda r: r[share], spent, "count", None)
 
 
 def _hide(
@@ -212,16 +215,17 @@ def _hide(
     options: Options,
     share: Callable[[Sequence[Any]], float | None],
     spent: Callable[[Sequence[Any]], tuple[int, int]],
+    counts: str,
     whole_ns: int | None,
 ) -> Table:
     """Drop the rows below the bar; their sum goes to the header, never into a row."""
-    gone, kept = Hidden(), list[Sequence[Any]]()
+    gone, kept = Hidden(counts=counts), list[Sequence[Any]]()
     for row in table.rows:
         if (share(row) or 0.0) >= options.min_share:
             kept.append(row)
             continue
-        time, launches = spent(row)
-        gone.rows, gone.time_ns, gone.launches = gone.rows + 1, gone.time_ns + time, gone.launches + launches
+        time, count = spent(row)
+        gone.rows, gone.time_ns, gone.count = gone.rows + 1, gone.time_ns + time, gone.count + count
     gone.share_pct = pct(gone.time_ns, whole_ns) if whole_ns else None
     analysis.hidden[table.name] = gone
     table.rows = kept

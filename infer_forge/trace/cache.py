@@ -95,7 +95,10 @@ def reader_version() -> str:
 
 
 def key_of(path: Path) -> str:
-    """The cache key of a file as it is now.
+    """The cache key of a file as it is now: path, size, times and reader version.
+
+    The time of the last change of its state is among them, because tools that copy set the modification time: other
+    content of the same size and time is another key.
 
     Raises:
         InputUnusable: the file cannot be looked at.
@@ -104,7 +107,7 @@ def key_of(path: Path) -> str:
         stat = path.stat()
     except OSError as exc:
         raise InputUnusable(exc.strerror or str(exc), where=str(path)) from None
-    text = f"{path.absolute()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{reader_version()}"
+    text = f"{path.absolute()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}\0{reader_version()}"
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 

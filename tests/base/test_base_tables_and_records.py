@@ -90,6 +90,34 @@ def test_a_kept_report_is_found_by_the_hash_of_its_input(tmp_path: Path) -> None
     assert report_store.find("pipeline", sha) is None
 
 
+@pytest.mark.parametrize(
+    "stored", ["garbage", "[]", "null", '{"header": {"inputs": []}}', '{"header": {"inputs": [7]}}']
+)
+def test_a_damaged_report_counts_as_none(stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INFER_FORGE_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.json").write_text("{}")
+    made = report_on(tmp_path / "t.json")
+    file = report_store.keep(made)
+    sha = str(made.header.inputs[0].sha256)
+    file.write_text(stored)
+    assert report_store.find("triage", sha) is None
+    index = file.parent / "by-input" / sha
+    for name in (b"\xff\xfe", b"../../../t.json", b""):
+        index.write_bytes(name)
+        assert report_store.find("triage", sha) is None
+
+
+@pytest.mark.parametrize("cursor", ["\u00b2", "9" * 30, "-1", "x"])
+def test_a_cursor_that_no_page_gave_is_refused(cursor: str) -> None:
+    with pytest.raises(UsageFault, match="is no row number"):
+        TABLE.slice(1, cursor)
+
+
+def test_a_cursor_behind_the_end_is_an_empty_page_with_every_row_left_out() -> None:
+    page, after, left = TABLE.slice(1, "17")
+    assert (page.rows, after, left) == ([], None, 2)
+
+
 def test_a_missing_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputUnusable, match="No such file"):
         InputFile.of(tmp_path / "none")

@@ -109,3 +109,26 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, timeout=30)
     assert done.returncode in (-signal.SIGINT, 130)
     assert done.stderr.strip() == "infer-forge: stopped"
+
+
+def test_an_input_that_may_not_be_read_is_unusable_not_wrong_usage(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infer_forge.cli.main import main
+
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SystemExit) as ended:
+        main(["triage", str(trace)])
+    assert ended.value.code == 3
+
+
+def test_a_file_in_a_folder_that_may_not_be_entered_is_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    from infer_forge.base.errors import InputUnusable
+    from infer_forge.cli.common import existing
+
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(InputUnusable, match="Permission denied"):
+        existing("a/b")

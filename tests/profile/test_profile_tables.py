@@ -61,6 +61,8 @@ def test_a_share_is_of_the_stage_and_hidden_rows_stand_in_the_header(trace_write
     ]
     hidden = report.header.hidden["kernel"]
     assert (hidden["rows"], hidden["time_us"], hidden["launches"]) == (1, 0.5, 1)
+    assert "launches" not in report.header.hidden["overlap"]  # its rows hold none: unknown is not 0
+    assert "launches" not in report.header.hidden["fuse"]  # its rows count sites
     shown = triage([made.write()], ALL)
     assert shown.header.hidden["kernel"]["rows"] == 0
     assert len(dicts(shown, "kernel")) == 3

@@ -59,6 +59,19 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
     assert not load(file).from_cache
 
 
+def test_other_content_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    event = '{"ph":"X","cat":"kernel","name":"NAME","ts":1,"dur":2,"pid":0,"tid":7,"args":{"device":0,"stream":7}}'
+    text = '{"schemaVersion":1,"traceEvents":[' + event + "]}"
+    file.write_text(text.replace("NAME", "gemm_a"))
+    before = file.stat()
+    assert "gemm_a" in load(file).names
+    file.write_text(text.replace("NAME", "gemm_b"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    again = load(file)
+    assert (again.from_cache, "gemm_b" in again.names) == (False, True)
+
+
 def test_a_change_of_the_reader_makes_old_columns_unfit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load(file)
     monkeypatch.setattr(cache, "reader_version", lambda: "another")
