@@ -123,8 +123,8 @@ def impact(view: View, node_id: str) -> Report:
     report = begin("graph_impact", view)
     found = _downstream(view, node)
     rows: list[list[Any]] = [
-        [name, n.type, n.workstream, view.status(n), steps, _effect(n, edge), " > ".join(_path(found, name))]
-        for name, (steps, edge, _) in found.items()
+        [name, n.type, n.workstream, view.status(n), steps, _effect(n, edge), chain]
+        for name, (steps, edge, chain) in found.items()
         if (n := view.graph.nodes[name]).id != node.id
     ]
     columns = [*_text("node", "type", "workstream", "status"), Column("distance", "int"), *_text("effect", "chain")]
@@ -145,27 +145,18 @@ def impact(view: View, node_id: str) -> Report:
     return report
 
 
-Found = dict[str, "tuple[int, Edge | None, str | None]"]
-
-
-def _downstream(view: View, node: Node) -> Found:
-    """Node -> (distance, the edge that reached it, the node before), nearest first; verified edges before planned ones."""
-    found: Found = {node.id: (0, None, None)}
+def _downstream(view: View, node: Node) -> dict[str, tuple[int, Edge | None, str]]:
+    """Node -> (distance, the edge that reached it, the chain that leads there), nearest first."""
+    found: dict[str, tuple[int, Edge | None, str]] = {node.id: (0, None, node.id)}
     queue = deque([node.id])
     while queue:
         name = queue.popleft()
+        steps, _, chain = found[name]
         for edge in view.out.get(name, ()):
             if edge.target not in found:
-                found[edge.target] = (found[name][0] + 1, edge, name)
+                found[edge.target] = (steps + 1, edge, f"{chain} > {edge.target}")
                 queue.append(edge.target)
     return found
-
-
-def _path(found: Found, name: str) -> list[str]:
-    path: list[str] = [name]
-    while (before := found[path[-1]][2]) is not None:
-        path.append(before)
-    return path[::-1]
 
 
 def _effect(node: Node, edge: Edge | None) -> str:

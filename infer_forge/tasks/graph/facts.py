@@ -58,15 +58,18 @@ UNREADABLE = "unreadable"
 _AUTHORING = ("defined", "block_opened", "intent")
 
 
-def facts_of(store: Store, task_ids: Iterable[str]) -> dict[str, TaskFacts]:
-    """The facts of these tasks; a task that the store does not have is not in the answer."""
-    wanted = list(task_ids)
-    if not wanted:
-        return {}
-    tips = store.tips(history.PREFIX) if len(wanted) > 50 else _tips(store, wanted)
+def facts_of(store: Store, task_ids: Iterable[str], *, whole: bool = False) -> dict[str, TaskFacts]:
+    """The facts of these tasks; a task that the store does not have is not in the answer.
+
+    Args:
+        whole: look at every task again. Otherwise one that is archived is taken as it was: it never changes.
+    """
     file = paths().cache / "graphs" / f"tasks-{jsonio.sha256_of(str(store.gitdir.absolute()))[:16]}.json"
-    kept = _kept(file)
-    found: dict[str, TaskFacts] = {}
+    asked = list(task_ids)
+    kept = _kept(file) if asked and not whole else {}
+    found = {name: facts for name in asked if (facts := kept.get(name)) is not None and facts.journal is not None}
+    wanted = [name for name in asked if name not in found]
+    tips = store.tips(history.PREFIX) if len(wanted) > 200 else _tips(store, wanted)
     fresh = 0
     for task_id in wanted:
         tip = tips.get(history.PREFIX + task_id)

@@ -114,7 +114,7 @@ def events(store: Store, project: str) -> Iterator[Event]:
 
 def _cache_file(snapshot: Snapshot, project: str) -> Path:
     first = snapshot.blob_id(path_of(1)) or "empty"
-    return paths().cache / "graphs" / f"{project}-{first[:16]}.json"
+    return paths().cache / "graphs" / f"{project}-{first[:16]}.msgpack"
 
 
 def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
@@ -133,14 +133,14 @@ def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
             ) from None
     if graph.last_seq - before >= _WORTH_KEEPING:
         graph.last_blob = snapshot.blob_id(path_of(graph.last_file)) or ""
-        jsonio.write_atomic(file, msgspec.json.encode(graph))
+        jsonio.write_atomic(file, msgspec.msgpack.encode(graph))
     return graph
 
 
 def _cached(file: Path, snapshot: Snapshot) -> Graph | None:
     """The kept state, when the history still holds the event that it ends with."""
     try:
-        graph = msgspec.json.decode(file.read_bytes(), type=Graph)
+        graph = msgspec.msgpack.decode(file.read_bytes(), type=Graph)
     except (OSError, msgspec.MsgspecError):
         return None
     return graph if graph.last_blob and snapshot.blob_id(path_of(graph.last_file)) == graph.last_blob else None

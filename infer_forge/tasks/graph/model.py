@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +25,7 @@ UNSOUND = (REJECTED, SUPERSEDED, WITHDRAWN)
 """Judgements that make what a node handed over doubtful; an unreleased path is sound, it was only not taken."""
 
 
-class Node(msgspec.Struct):
+class Node(msgspec.Struct, gc=False):
     """One element. Times are ISO 8601, UTC.
 
     Attributes:
@@ -61,7 +60,7 @@ class Node(msgspec.Struct):
     evidence: list[str] = []
 
 
-class Edge(msgspec.Struct):
+class Edge(msgspec.Struct, gc=False):
     """One edge from `source` to `target`.
 
     Attributes:
@@ -121,19 +120,15 @@ class Graph(msgspec.Struct):
         """Edges that were not taken out."""
         return (e for e in self.edges.values() if e.closed is None and (kind is None or e.kind == kind))
 
-    def out(self, kind: str) -> dict[str, list[Edge]]:
-        """Open edges of a kind by source."""
-        found: dict[str, list[Edge]] = defaultdict(list)
-        for edge in self.open_edges(kind):
-            found[edge.source].append(edge)
-        return found
-
-    def into(self, kind: str) -> dict[str, list[Edge]]:
-        """Open edges of a kind by target."""
-        found: dict[str, list[Edge]] = defaultdict(list)
-        for edge in self.open_edges(kind):
-            found[edge.target].append(edge)
-        return found
+    def ways(self, kind: str) -> tuple[dict[str, list[Edge]], dict[str, list[Edge]]]:
+        """Open edges of a kind, by target and by source."""
+        into: dict[str, list[Edge]] = {}
+        out: dict[str, list[Edge]] = {}
+        for edge in self.edges.values():
+            if edge.kind == kind and edge.closed is None:
+                into.setdefault(edge.target, []).append(edge)
+                out.setdefault(edge.source, []).append(edge)
+        return into, out
 
     def node_of_task(self, task_id: str) -> Node | None:
         """The node that stands for a task of the store."""

@@ -134,7 +134,8 @@ class View:
 
 def view_of(graph: Graph, facts: dict[str, TaskFacts]) -> View:
     """The view of a graph and facts that are at hand."""
-    view = View(graph, facts, into=graph.into(HANDOFF), out=graph.out(HANDOFF))
+    into, out = graph.ways(HANDOFF)
+    view = View(graph, facts, into=into, out=out)
     view.doubts = _doubts(view)
     return view
 
@@ -157,7 +158,7 @@ def look(store: Store, project: str = log.DEFAULT_PROJECT, *, whole: bool = Fals
             f"there is no graph {project!r}",
             next_step=f"--project {', '.join(log.projects(store)) or log.DEFAULT_PROJECT}",
         )
-    view = view_of(graph, facts_of(store, [n.task for n in graph.nodes.values() if n.task]))
+    view = view_of(graph, facts_of(store, [n.task for n in graph.nodes.values() if n.task], whole=whole))
     view.stale = stale
     return view
 

@@ -211,7 +211,7 @@ def test_a_missing_piece_of_the_history_is_found() -> None:
 
 def test_the_kept_state_says_what_the_history_says(example: tuple[Store, View]) -> None:
     store, view = example
-    kept = list((paths().cache / "graphs").glob(f"{P}-*.json"))
+    kept = list((paths().cache / "graphs").glob(f"{P}-*.msgpack"))
     assert len(kept) == 1
     graph.add_node(store, P, "code-late", type="code", title="added after the state was kept")
     now, whole = log.load(store, P), log.load(store, P, whole=True)
