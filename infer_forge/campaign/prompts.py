@@ -206,10 +206,12 @@ def prompt_report(mode: str, facts: Facts) -> Report:
         "contract_sha256": facts.sha256,
     }
     report.next_step = {
-        "goal": "paste it behind /goal",
-        "loop": "paste it behind /loop",
-        "rlcr": "give it to the executor; it starts the review loop itself",
+        "goal": "write it with --out FILE, paste it behind /goal",
+        "loop": "write it with --out FILE, paste it behind /loop",
+        "rlcr": "give it to the executor, which starts the review loop itself",
     }[mode]
+    if facts.sha256 and mode != "rlcr":
+        report.next_step += f", and record it: infer-forge campaign record plan --run {facts.run} --set path=FILE"
     return report
 
 

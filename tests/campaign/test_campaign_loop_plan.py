@@ -210,6 +210,9 @@ def test_draft_prompt_and_tools_answer_for_a_real_campaign(station: Station) -> 
     sha256 = open_campaign(agent.run).contract
     assert sha256
     assert sha256[1][:12] in prompt
+    saved = agent.tmp / "goal.md"
+    agent.campaign("prompt", "--mode", "goal", "--out", str(saved))
+    assert agent.record("plan", path=str(agent.checkout / PLAN))
     agent.campaign("doctor", "--moment", "before", ok=4)
 
 

@@ -13,7 +13,7 @@ from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.campaign import companions
 from infer_forge.campaign.gates import FAIL, NA, PASS, UNKNOWN
-from infer_forge.campaign.rlcr import after, before, ending, rounds
+from infer_forge.campaign.rlcr import after, before, ending, machine, reviews, rounds
 from infer_forge.campaign.rlcr.model import MOMENTS, Case, Check, Rule, Seen, rules_data, unclear
 from infer_forge.campaign.rlcr.setup_args import default_words
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from infer_forge.campaign.book import Campaign
 
 _LOOKS: dict[str, dict[str, Rule]] = {
-    "before": before.RULES,
+    "before": {**machine.RULES, **before.RULES},
     "after": after.RULES,
     # a state file that cannot be read ends a loop at any time
-    "round": {"D19": after.RULES["D19"], **rounds.RULES},
+    "round": {"D19": after.RULES["D19"], **rounds.RULES, **reviews.RULES},
     # at the end nothing that held in the rounds may have broken
     "end": {
         **ending.RULES,
         "D19": after.RULES["D19"],
-        **{k: rounds.RULES[k] for k in ("D27", "D29", "D30", "D34", "D35", "D36")},
+        **{k: rounds.RULES[k] for k in ("D27", "D29", "D30", "D34")},
+        **{k: reviews.RULES[k] for k in ("D35", "D36")},
     },
 }
 
