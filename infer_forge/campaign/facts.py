@@ -124,11 +124,12 @@ def load_words(scenario: Scenario) -> str:
     return "/".join("unbounded" if c is None else str(c) for c in scenario.concurrencies)
 
 
-def scenario_words(scenario: Scenario) -> str:
-    """A scenario in words, lengths in tokens."""
+def scenario_words(scenario: Scenario, kind: str = "random") -> str:
+    """A scenario in words, lengths in tokens; what a diffusion model makes has none, its name says it."""
     load = load_words(scenario)
     rate = "" if scenario.request_rate == "inf" else f", {scenario.request_rate:g} req/s"
-    return f"{scenario.name} {scenario.input_len} in, {scenario.output_len} out, {scenario.num_prompts} prompts, concurrency {load}{rate}"
+    lengths = "" if kind == "diffusion" else f" {scenario.input_len} in, {scenario.output_len} out"
+    return f"{scenario.name}{lengths}, {scenario.num_prompts} prompts, concurrency {load}{rate}"
 
 
 def facts_of(campaign: Campaign, *, focus: list[str] | None = None, requirements: list[str] | None = None) -> Facts:

@@ -71,7 +71,8 @@ def _objective(facts: Facts) -> str:
     return (
         f"SGLang on {facts.model}, {facts.hardware}, {facts.numbers}, {facts.topology}: on every locked scenario the gap verdict for "
         f"{metric.name} against {', '.join(facts.rivals)} is ahead, tie or not_behind (threshold {facts.threshold_pct:g} %), by changes of "
-        f"SGLang code in `{facts.checkout}`. In the commands RUN is `{facts.run}` (artifact root `{facts.root}`)."
+        f"SGLang code in `{facts.checkout}`. In the commands RUN is `{facts.run}` (artifact root `{facts.root}`); "
+        "each `campaign` command takes `--run RUN`."
     )
 
 
@@ -84,7 +85,7 @@ def _verification() -> str:
 
 def _constraints(facts: Facts) -> str:
     c = facts.contract
-    scenarios = "; ".join(scenario_words(s) for s in c.grid.scenarios)
+    scenarios = "; ".join(scenario_words(s, c.grid.kind) for s in c.grid.scenarios)
     accuracy = ", ".join(f"{a.dataset} {a.metric}" for a in c.accuracy)
     if not accuracy and c.quality is not None:
         accuracy = "output similarity"
@@ -111,16 +112,16 @@ def _boundaries(facts: Facts) -> str:
 def _round() -> str:
     calls = " ".join(f"({k}) {v}" for k, v in data()["calls"].items())
     return (
-        f"Ask `infer-forge campaign next --run RUN` and do that one step; after a lost chat it and `infer-forge campaign status --run RUN` "
-        f"suffice. A round begins with {calls} `{data()['begin']}` records all three; `{data()['close']}` ends it. No patch outside of "
-        f"a round. Close it when `infer-forge campaign check --phase round --run RUN` shows no fail."
+        "Do the one step that `infer-forge campaign next --run RUN` names; after a lost chat, `infer-forge campaign status` first. "
+        f"A round begins with {calls} `{data()['begin']}` records all three; `{data()['close']}` ends it, once "
+        "`infer-forge campaign check --phase round` shows no fail. No patch outside of a round."
     )
 
 
 def _mode(mode: str) -> str:
     if mode == "goal":
         return (
-            "goal: this Goal is the only loop. Set complete only after stop-check exits 0; budget end is not complete. The same blocker in "
+            "goal: this Goal is the only loop. Complete only after stop-check exits 0; a spent budget is not complete. The same blocker in "
             "three turns: record it, set blocked."
         )
     if mode == "loop":
