@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import ForgeError, InputUnusable
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.workspace import gitcall, layout, states
 from infer_forge.workspace.linting import lint_root
-from infer_forge.workspace.model import LOCAL, UNREACHABLE, Proof, RepoState, Workspace
-from infer_forge.workspace.proofs import make_bundle, prove_commit
+from infer_forge.workspace.model import UNREACHABLE, Proof, RepoState, Workspace
+from infer_forge.workspace.proofs import prove_commit, secure_commit
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
 
@@ -51,9 +52,10 @@ def _captured(name: str, folder: Path, bundles_to: Path | None) -> dict[str, Any
     }
     if state.commit is None:
         return {**facts, "proof": None, "why": state.said[0], "verdict": FAIL}
-    proof = prove_commit(folder, state.commit)
-    if proof.state in (LOCAL, UNREACHABLE) and bundles_to is not None:
-        proof = _bundled(folder, state.commit, bundles_to / f"{name}-{state.commit[:16]}.bundle", proof)
+    if bundles_to is None:
+        proof = prove_commit(folder, state.commit)
+    else:
+        proof = secure_commit(folder, state.commit, bundles_to / f"{name}-{state.commit[:16]}.bundle")
     return {
         **facts,
         "bundle": proof.bundle,
@@ -61,15 +63,6 @@ def _captured(name: str, folder: Path, bundles_to: Path | None) -> dict[str, Any
         "why": _why(state, proof),
         "verdict": _verdict(state, proof),
     }
-
-
-def _bundled(folder: Path, commit: str, file: Path, before: Proof) -> Proof:
-    """The proof by a new bundle; the proof before, with the cause, when none can be made (a shallow history, say)."""
-    try:
-        bundle = make_bundle(folder, commit, file)
-    except ForgeError as exc:
-        return Proof(before.state, f"{before.why}; no bundle: {exc.what[:160]}")
-    return prove_commit(folder, commit, bundles=(bundle,))
 
 
 def _why(state: RepoState, proof: Proof) -> str:
@@ -114,14 +107,25 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises:
         InputUnusable: it is none.
     """
-    data = jsonio.read_json(path)
-    if not isinstance(data, dict) or not isinstance(data.get("repositories"), dict):  # pyright: ignore[reportUnknownMemberType]
+    data: Any = jsonio.read_json(path)
+    found: Any = cast("dict[str, Any]", data).get("repositories") if isinstance(data, dict) else None
+    items: list[Any] = list(cast("dict[str, Any]", found).values()) if isinstance(found, dict) else []
+    if not items or not all(_is_capture(i) for i in items):
         raise InputUnusable(
-            "this is no capture of repositories",
-            where=str(path),
-            next_step="infer-forge workspace verify --task TASK",
+            "this is no capture of repositories", where=str(path), next_step="infer-forge workspace verify --task TASK"
         )
-    return data  # pyright: ignore[reportUnknownVariableType]
+    return cast("dict[str, Any]", data)
+
+
+def _is_capture(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    facts = cast("dict[str, Any]", item)
+    commit, bundle = facts.get("commit"), facts.get("bundle")
+    whole = commit is None or bool(re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", str(commit)))
+    return (
+        whole and isinstance(facts.get("path"), str) and (bundle is None or {"path", "sha256", "commit"} <= set(bundle))
+    )
 
 
 def verify(

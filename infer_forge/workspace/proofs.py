@@ -135,6 +135,21 @@ def make_bundle(folder: Path, commit: str, out: Path, *, remote: str = "origin")
     return facts
 
 
+def secure_commit(folder: Path, commit: str, file: Path, *, remote: str = "origin") -> Proof:
+    """Prove a commit, by a bundle written to `file` when its remote does not show it.
+
+    Where no bundle can be made (a history that is cut off, say) the answer says so and does not hold.
+    """
+    proof = prove_commit(folder, commit, remote=remote)
+    if proof.state not in (LOCAL, UNREACHABLE):
+        return proof
+    try:
+        bundle = make_bundle(folder, commit, file, remote=remote)
+    except ForgeError as exc:
+        return Proof(proof.state, f"{proof.why}; no bundle: {exc.what[:160]}")
+    return prove_commit(folder, commit, remote=remote, bundles=(bundle,))
+
+
 def _prerequisites(bundle: Path) -> list[str]:
     """Commits that a bundle stands on, from its header (gitformat-bundle)."""
     found: list[str] = []

@@ -21,6 +21,11 @@ def branch_of(task: str) -> str:
     return f"task/{task}"
 
 
+def _require_id(task: str) -> None:
+    if not _TASK.match(task) or ".." in task or task.endswith((".lock", ".")):
+        raise UsageFault(f"{task!r} is no task id", next_step="infer-forge task list shows them")
+
+
 def task_worktrees(workspace: Workspace, task: str, names: tuple[str, ...], *, base: str = "pin") -> dict[str, Any]:
     """Give a task a worktree of each named repository, on the branch `task/TASK`; one that is there stays as it is.
 
@@ -33,8 +38,7 @@ def task_worktrees(workspace: Workspace, task: str, names: tuple[str, ...], *, b
     Raises:
         GateRefused: a repository is absent, lacks the base, or the branch is checked out elsewhere; nothing is left then.
     """
-    if not _TASK.match(task) or ".." in task or task.endswith((".lock", ".")):
-        raise UsageFault(f"{task!r} is no task id")
+    _require_id(task)
     if base not in BASES:
         raise UsageFault(f"a base is one of {', '.join(BASES)}")
     unknown = [n for n in names if n not in workspace.entries]
@@ -109,6 +113,7 @@ def manifest_of(workspace: Workspace, task: str) -> dict[str, Any] | None:
     """A task's manifest, None when it has none."""
     import yaml
 
+    _require_id(task)
     file = workspace.root / layout.TASKS / f"{task}.yaml"
     try:
         data: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
