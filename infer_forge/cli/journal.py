@@ -107,15 +107,26 @@ def _pairs(dims: tuple[str, ...]) -> dict[str, list[str]]:
 @click.argument("query", nargs=-1, required=True)
 @filter_options
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Hits at the most.")
+@click.option(
+    "--any", "any_term", is_flag=True, help="Also records that hold only some of the words, though others hold all."
+)
 @click.option("--superseded", is_flag=True, help="Also records that a later one supersedes.")
 @report_command
-def search(query: tuple[str, ...], limit: int, superseded: bool, since: str | None, **chosen: Any) -> Report:
+def search(
+    query: tuple[str, ...], limit: int, superseded: bool, any_term: bool, since: str | None, **chosen: Any
+) -> Report:
     """Find records by words: filtered first, then ranked; each hit says why, and nothing is said when nothing fits."""
     from infer_forge.journal import search_report, store
 
     with store.open_store() as opened:
         return search_report(
-            opened, " ".join(query), _filters(chosen), since=since, limit=limit, include_superseded=superseded
+            opened,
+            " ".join(query),
+            _filters(chosen),
+            since=since,
+            limit=limit,
+            include_superseded=superseded,
+            any_term=any_term,
         )
 
 

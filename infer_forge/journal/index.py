@@ -25,7 +25,7 @@ from infer_forge.journal.store import REF
 T = TypeVar("T")
 
 # Changes whenever the tables or the words of the index change: an index of another number is made anew.
-SHAPE = "4"
+SHAPE = "5"
 _TABLES = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE folders(path TEXT PRIMARY KEY, tree TEXT);

@@ -26,6 +26,8 @@ LEAST_COVERAGE = 0.5
 _COMMON_SHARE = 0.2
 _CANDIDATES = 60
 _WIDER = 30
+# A term in more records than this is not ranked by: it costs more than it tells.
+_MANY = 3000
 _SNIPPET_CHARS = 220
 FACET_DIMS = (
     "kind",
@@ -106,12 +108,14 @@ def search(
     since: str | None = None,
     limit: int = 10,
     include_superseded: bool = False,
+    any_term: bool = False,
 ) -> list[Hit]:
-    """The best records for a query: those that hold all its terms first, then those that hold most of its weight.
+    """The best records for a query: those that hold all its terms; when there is none, those that hold most of its weight.
 
     Args:
         filters: dimension -> alternatives. since: earliest date, ISO form.
         include_superseded: also records that a later one supersedes.
+        any_term: also records that hold only some of the terms, though others hold all.
     """
     where, values = condition(check_filters(filters or {}), since)
     if not include_superseded:
@@ -123,8 +127,8 @@ def search(
             sql = f"SELECT {_COLUMNS} FROM records r WHERE {where} ORDER BY r.created DESC, r.rowid DESC LIMIT ?"
             rows = db.execute(sql, [*values, limit]).fetchall()
             return [_Found(dict(zip(_NAMES, row, strict=True)), 0.0, 1.0, []) for row in rows]
-        return _ranked(db, terms, where, values, limit) or (
-            _ranked(db, apart, where, values, limit) if apart != terms else []
+        return _ranked(db, terms, where, values, limit, any_term) or (
+            _ranked(db, apart, where, values, limit, any_term) if apart != terms else []
         )
 
     texts = _Texts(store)
@@ -141,26 +145,36 @@ class _Found:
     held: list[list[str]]
 
 
-def _ranked(db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int) -> list[_Found]:
-    """Records with all terms, best first; when they do not fill the answer, those that hold most of the query's weight.
+def _ranked(
+    db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int, any_term: bool
+) -> list[_Found]:
+    """Records with all terms, best first; when there is none, or `any_term` asks, those that hold most of the query's weight.
 
-    Terms that stand in a large share of all records tell nothing and cost much: records are found and ranked by the others,
-    and then held against the common ones.
+    Terms that stand in thousands of records tell little and cost much: records are found and ranked by the others, and then
+    held against the common ones.
     """
-    weights = _weights(db, terms)
+    counts, total = _counts(db, terms), _size(db)
+    weights = {t: _weight(n, total) for t, n in counts.items()}
     telling = [t for t in terms if weights[tuple(t)] > 0]
-    common = [t for t in terms if weights[tuple(t)] == 0] if telling else []
-    wide = limit * _WIDER if common else limit
-    every = _match(db, " AND ".join(map(words.phrase, telling or terms)), where, values, wide)
-    if common:
-        held = _holders(db, common, [c["rowid"] for _, c in every])
-        every = [(s, c) for s, c in every if all(c["rowid"] in h for h in held.values())]
+    cheap = [t for t in telling if counts[tuple(t)] <= _MANY]
+    costly = [t for t in terms if t not in cheap]
+    if not cheap and min(counts.values()) > _MANY:
+        return _newest(db, terms, where, values, limit)
+    every: list[tuple[float, dict[str, Any]]] = []
+    look_at_all = not (cheap and costly)
+    if cheap and costly:
+        wide = _match(db, " AND ".join(map(words.phrase, cheap)), where, values, limit * _WIDER)
+        holders = _holders(db, costly, [c["rowid"] for _, c in wide])
+        every = [(s, c) for s, c in wide if all(c["rowid"] in h for h in holders.values())]
+        look_at_all = len(every) < limit and len(wide) == limit * _WIDER  # some that hold all may lie further back
+    if look_at_all:
+        every = _match(db, " AND ".join(map(words.phrase, terms)), where, values, limit)
     found = [_Found(columns, score, 1.0, terms) for score, columns in every[:limit]]
-    if len(found) >= limit or not telling or len(terms) == 1:
+    if (found and not any_term) or len(found) >= limit or not telling or len(terms) == 1:
         return found
     whole = sum(weights.values())
     seen = {f.columns["rowid"] for f in found}
-    candidates = _match(db, " OR ".join(map(words.phrase, telling)), where, values, _CANDIDATES)
+    candidates = _match(db, " OR ".join(map(words.phrase, _deciding(telling, weights))), where, values, _CANDIDATES)
     rest = [c for c in candidates if c[1]["rowid"] not in seen]
     holders = _holders(db, telling, [c[1]["rowid"] for c in rest])
     for score, columns in rest:
@@ -170,6 +184,37 @@ def _ranked(db: sqlite3.Connection, terms: list[list[str]], where: str, values: 
             found.append(_Found(columns, score, coverage, held))
     found.sort(key=lambda f: (f.coverage < 0.999, -f.score * f.coverage, f.columns["id"]))
     return found[:limit]
+
+
+def _deciding(terms: list[list[str]], weights: dict[tuple[str, ...], float]) -> list[list[str]]:
+    """The rarest terms of which a record must hold at least one to reach the least coverage: the others together are too light."""
+    ordered = sorted(terms, key=lambda t: -weights[tuple(t)])
+    left = sum(weights.values())
+    least = left * LEAST_COVERAGE
+    taken: list[list[str]] = []
+    while ordered and left >= least:
+        taken.append(ordered.pop(0))
+        left -= weights[tuple(taken[-1])]
+    return taken
+
+
+def _size(db: sqlite3.Connection) -> int:
+    return db.execute("SELECT max(rowid) FROM records").fetchone()[0] or 1
+
+
+def _newest(db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int) -> list[_Found]:
+    """When every term stands in thousands of records: those with the terms in their title first, then the newest, out of the
+    newest few hundred that hold all."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM fts JOIN records r ON r.rowid = fts.rowid"
+        f" WHERE fts MATCH ? AND {where} ORDER BY fts.rowid DESC LIMIT ?"
+    )
+    match = " AND ".join(map(words.phrase, terms))
+    found = db.execute(sql, [match, *values, limit * _WIDER])
+    rows: list[dict[str, Any]] = [dict(zip(_NAMES, row, strict=True)) for row in found]
+    scored = [(sum(bool(_pattern(t).search(c["title"])) for t in terms), c) for c in rows]
+    scored.sort(key=lambda pair: -pair[0])
+    return [_Found(c, float(s), 1.0, terms) for s, c in scored[:limit]]
 
 
 def _holders(db: sqlite3.Connection, terms: list[list[str]], rowids: list[int]) -> dict[tuple[str, ...], set[int]]:
@@ -209,22 +254,24 @@ def _match(
     return [(row[0], dict(zip(_NAMES, row[1:], strict=True))) for row in rows]
 
 
-def _weights(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, ...], float]:
-    """Inverse document frequency of each term; 0 for terms so common that they tell nothing."""
-    total = db.execute("SELECT max(rowid) FROM records").fetchone()[0] or 1
-    weights: dict[tuple[str, ...], float] = {}
-    some = int(total * _COMMON_SHARE) + 1
+def _counts(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, ...], int]:
+    """In how many records each term stands; counting stops at the share from which a term is common."""
+    some = int(_size(db) * _COMMON_SHARE) + 1
+    counts: dict[tuple[str, ...], int] = {}
     for term in terms:
         known = db.execute("SELECT docs FROM common WHERE term=?", (" ".join(term),)).fetchone()
-        if known:
-            counted = known[0]
-        else:
-            counted = db.execute(
-                "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)", (words.phrase(term), some)
-            ).fetchone()[0]
-        common = total > 50 and counted >= some
-        weights[tuple(term)] = 0.0 if common else math.log(1 + (total - counted + 0.5) / (counted + 0.5))
-    return weights
+        if known is None:
+            sql = "SELECT count(*) FROM (SELECT 1 FROM fts WHERE fts MATCH ? LIMIT ?)"
+            known = db.execute(sql, (words.phrase(term), some)).fetchone()
+        counts[tuple(term)] = known[0]
+    return counts
+
+
+def _weight(count: int, total: int) -> float:
+    """Inverse document frequency; 0 for a term so common that it tells nothing."""
+    if total > 50 and count > total * _COMMON_SHARE:
+        return 0.0
+    return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
 class _Texts:

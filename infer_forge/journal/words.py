@@ -7,6 +7,7 @@ and by its parts; a run of CJK is found by any of its characters, as a phrase to
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _CJK = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff])")
 _PIECES = re.compile(f"{_CJK.pattern[1:-1]}+|{_CJK.pattern[1:-1].replace('[', '[^', 1)}+")
@@ -41,17 +42,18 @@ def compounds(text: str) -> str:
     `fused_moe_kernel` gives `fusedmoe moekernel fusedmoekernel`: a part of an identifier is then one word of the index, which
     is found at once, where a phrase of common words would need all their places.
     """
-    found: list[str] = []
-    for name in dict.fromkeys(_NAME.findall(text)):
-        if name.islower() and "_" not in name:
-            continue
-        pieces = _HUMP.sub(" ", name.replace("_", " ")).lower().split()[:_MOST_PARTS]
-        if len(pieces) < 2:
-            continue
-        if "_" not in name.strip("_"):
-            found += pieces
-        found += ["".join(pieces[i:j]) for i in range(len(pieces)) for j in range(i + 2, len(pieces) + 1)]
-    return " ".join(found)
+    names = [n for n in dict.fromkeys(_NAME.findall(text)) if "_" in n or not n.islower()]
+    return " ".join(filter(None, map(_runs, names)))
+
+
+@lru_cache(maxsize=100_000)
+def _runs(name: str) -> str:
+    """The index words of one name; empty when it is no identifier of several parts."""
+    pieces = _HUMP.sub(" ", name.replace("_", " ")).lower().split()[:_MOST_PARTS]
+    if len(pieces) < 2:
+        return ""
+    runs = ["".join(pieces[i:j]) for i in range(len(pieces)) for j in range(i + 2, len(pieces) + 1)]
+    return " ".join(runs if "_" in name.strip("_") else pieces + runs)
 
 
 def parts(term: str) -> list[str]:

@@ -166,8 +166,12 @@ def scale() -> list[Row]:
             )
             assert any(h.id == one for h in search(store, "", limit=3, since="2026-11-01"))
 
-        chosen = {"gpu": ["H200"], "model": ["DSv3"]}
-        filtered = _p95(lambda: search(store, of_one(2), chosen), 200)
+        def of_kind() -> None:
+            facts = rnd.choice(known)[1]
+            chosen = {d: facts["dims"][d] for d in ("gpu", "model")}
+            search(store, " ".join(rnd.sample(facts["body"], 2)), chosen)
+
+        filtered = _p95(of_kind, 200)
         every = _p95(lambda: search(store, of_one(3)), 200)
         some = _p95(lambda: search(store, f"{of_one(2)} {of_one(2)}"), 200)
         added = _p95(visible, 40)
