@@ -18,7 +18,7 @@ TIMEOUT_S = 15
 INNER_TIMEOUT_S = 10
 MATCHER = "Bash|Edit|Write|MultiEdit|NotebookEdit|Read|Monitor|PowerShell|apply_patch|shell|exec_command|mcp__.*"
 SCRIPT = "infer-forge-guard"
-_BLOCKED = "infer-forge-guard: blocked (no reason above: the guard itself failed, see infer-forge doctor)"
+_BLOCKED = "infer-forge-guard: blocked. If no reason stands before this, the guard itself failed: infer-forge doctor"
 _ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
 
 

@@ -29,6 +29,6 @@ def home(tmp_path: Path, forge_home: Path) -> Home:
     """An empty home folder, an empty project, and the environment of a client that knows nothing else."""
     assert _FOLDER is not None
     made = Home(tmp_path / "home", tmp_path / "project", _FOLDER, Path(os.environ["INFER_FORGE_HOME"]))
-    made.folder.mkdir()
+    (made.folder / ".codex").mkdir(parents=True)
     made.project.mkdir()
     return made

@@ -75,6 +75,12 @@ class Home:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def client(self, *argv: str) -> str:
+        """Run a command of a client that needs no model."""
+        done = self._run(list(argv), {})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     def checks(self, client: str) -> dict[str, tuple[str, str]]:
         """Rule -> outcome and evidence of `doctor`."""
         exe = str(Path(sys.executable).parent / "infer-forge")
@@ -101,7 +107,6 @@ class Home:
     def codex_config(self, model: ScriptedModel, more: str = "") -> None:
         """Point Codex at the model; what `install` wrote stays below."""
         file = self.folder / ".codex" / "config.toml"
-        file.parent.mkdir(exist_ok=True)
         old = file.read_text() if file.is_file() else ""
         file.write_text(f'{_PROVIDER}base_url = "{model.url}/v1"\n{_PROVIDER_REST}{old}\n{more}')
 
