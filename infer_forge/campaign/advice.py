@@ -92,7 +92,12 @@ def _before_loop(campaign: Campaign, run: str) -> Step | None:
         first = campaign.of("gap")[0]
         if all(s["verdict"] in verdicts.SETTLED and s["decides"] for s in first["scenarios"]):
             return _final(campaign, run)
-        return _record("plan", run, "--set path=FILE", "start the loop: record its plan or rendered prompt")
+        return _record(
+            "plan",
+            run,
+            "--set path=FILE",
+            "start the loop: infer-forge campaign plan (rlcr) or campaign prompt (goal, loop) renders it; record the file",
+        )
     return None
 
 
@@ -211,6 +216,7 @@ def _in_round(campaign: Campaign, run: str) -> Step | None:
         ("A114", f"infer-forge campaign record profile {run} --set framework=NAME --set traces=FILE,..."),
         ("A122", f"infer-forge campaign report root-cause {run}"),
         ("A126", f"infer-forge campaign report layer-pipeline {run}"),
+        ("A46", f"infer-forge campaign record history {run} --json FILE"),
     )
     for ident, command in steps:
         answer = gates.look(campaign, ident)

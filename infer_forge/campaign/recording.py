@@ -137,7 +137,17 @@ def _plan(campaign: book.Campaign, given: forms.Plan) -> book.Campaign:
             where=str(place),
             next_step="render it from the contract: infer-forge campaign prompt, or campaign plan",
         )
-    return book.append(campaign, "plan", {**found, "mode": given.mode or campaign.records[0]["mode"]})
+    mode = given.mode or str(campaign.records[0]["mode"])
+    if mode == "rlcr":
+        from infer_forge.campaign.plan_lint import lint_file
+
+        wrong = [c for c in lint_file(place, campaign) if c.result == gates.FAIL]
+        if wrong:
+            told = "; ".join(f"{c.rule}: {c.evidence}" for c in wrong[:4])
+            raise GateRefused(
+                f"the plan fails its linter: {told}", where=str(place), next_step="infer-forge campaign plan"
+            )
+    return book.append(campaign, "plan", {**found, "mode": mode})
 
 
 # --------------------------------------------------------------------------------------------------------- in a round
@@ -310,6 +320,7 @@ PATCH_GATES = (
     "A114",
     "A122",
     "A126",
+    "A46",
     "A149",
     "one-attempt",
     "round-claim",
@@ -322,8 +333,6 @@ PATCH_GATES = (
 def _attempt(campaign: book.Campaign, given: forms.Attempt) -> book.Campaign:
     gates.require(campaign, *PATCH_GATES, what="a patch")
     idea = campaign.need(given.idea, "idea")
-    if any(a["idea"] == idea.id for a in campaign.of("attempt")) and not given.paths:
-        pass  # a second attempt at one idea is allowed; each has its own row
     seen = repo.look(campaign.checkout)
     number = len(campaign.of("attempt")) + 1
     body = {

@@ -162,10 +162,9 @@ def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
     mine, theirs = _profile(campaign, "sglang"), _profile(campaign, str(loser["against"]))
     if mine is None:
         raise GateRefused("SGLang was not profiled in this round", next_step="infer-forge campaign record profile")
-    lines = [
-        f"Gap {gap.id}: {loser['scenario']} {loser['verdict']} against {loser['against']}, {_pct(loser['mean_pct'])}"
-        f" (interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})."
-    ]
+    interval = f"(interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})"
+    whom = f"{loser['scenario']} {loser['verdict']} against {loser['against']}"
+    lines = [f"Gap {gap.id}: {whom}, {_pct(loser['mean_pct'])} {interval}."]
     facts: dict[str, Any] = {"gap": gap.id, "profiles": [p.id for p in (mine, theirs) if p]}
     slow, tables = _longest(mine), list[str]()
     if theirs is not None:

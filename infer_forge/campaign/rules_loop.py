@@ -194,6 +194,23 @@ def _layers(campaign: Campaign) -> Answer:
     return ok(pages[-1].id)
 
 
+@rule("A46", "patch", "the history of the rival that leads was read, or its absence is recorded")
+def _rival_history(campaign: Campaign) -> Answer:
+    gap = verdicts.current(campaign)
+    loser = verdicts.worst(gap) if gap else None
+    if loser is None:
+        return not_yet("nobody is ahead")
+    rival = str(loser["against"])
+    notes: list[dict[str, Any]] = []
+    for record in campaign.of("history"):
+        notes += record.get("items") or []
+    read = [i for i in notes if i["framework"] == rival]
+    blocked = [str(r["blocker"]) for r in campaign.of("history") if r.get("blocker")]
+    if read or any(rival in b or "knowledge base" in b for b in blocked):
+        return ok(f"{len(read)} notes of {rival}" if read else blocked[-1])
+    return bad(f"no history of {rival} was read", "infer-forge campaign record history, or a blocker that names it")
+
+
 @rule(
     "A149", "patch", "after two rounds below 1 % gain, a new source idea with code provenance came before the next edit"
 )

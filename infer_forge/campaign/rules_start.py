@@ -152,7 +152,7 @@ def _history(campaign: Campaign) -> Answer:
 @rule(
     "A45",
     "history",
-    "where SGLang's history of the family exists it was read; a selected rival's too when it leads (A46)",
+    "where SGLang's history of the family exists it was read",
 )
 def _sglang_history(campaign: Campaign) -> Answer:
     records = campaign.of("history")

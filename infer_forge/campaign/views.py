@@ -170,8 +170,8 @@ def checkpoint(campaign: Campaign) -> str:
     """What a new session needs and nothing else (A140, A141)."""
     values, best, gap = campaign.inputs, verdicts.best_measurement(campaign), verdicts.current(campaign)
     lines = [
-        f"- model {values.get('model')}, tokenizer {values.get('tokenizer')}, "
-        f"precision {values.get('precision')}, quantization {values.get('quantization')}",
+        f"- model {values.get('model')}, tokenizer {values.get('tokenizer')}",
+        f"- precision {values.get('precision')}, quantization {values.get('quantization')}",
         f"- hardware {values.get('gpu_count')}x {values.get('gpu_model')}; artifact root `{campaign.layout.run}`",
     ]
     if campaign.contract is not None:

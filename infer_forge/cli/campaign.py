@@ -200,7 +200,8 @@ def next_(run_dir: Path | None) -> Report:
 @report_command
 def record(kind: str, run_dir: Path | None, settings: tuple[str, ...], file: Path | None) -> Report:
     """Record something: inputs, companions, history, pr-check, ceiling, plan, round-open, gap, profile, idea, dismissal, ncu,
-    attempt, accuracy, soak, mechanism, result, blocker, command, cleanup, round-close. Refused before its gate."""
+    attempt, accuracy, soak, mechanism, result, blocker, command, kernel-task, kernel-result, kernel-promotion, cleanup, round-close.
+    Refused before its gate."""
     from infer_forge import campaign as room
 
     return room.record(room.open_campaign(run_dir), kind, fields_of(settings, file))[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from mcp.client import Client
 
 from infer_forge.base.errors import ForgeError
+from infer_forge.guard import check
 from infer_forge.nodes import verbs
 from infer_forge_mcp.server import make_server
 from tests.bench.runs import SHORT, raw_config, use_fakes
@@ -103,6 +105,9 @@ class Agent:
 
     def forge(self, *words: str, ok: int = 0) -> dict[str, Any]:
         """The command line in a fresh process."""
+        verdict = check(shlex.join(["infer-forge", *words]), cwd=str(self.tmp)).to_json()
+        if verdict["verdict"] != "allow":
+            raise Refused(f"the guard says {verdict}")
         argv = [sys.executable, "-m", "infer_forge.cli.main", *words, "--format", "json"]
         done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=self.tmp)
         if done.returncode != ok:
@@ -217,6 +222,7 @@ class Agent:
             self.record("profile", framework=name, traces=self.capture(name))
         self.report("root-cause")
         self.report("layer-pipeline")
+        self.record("history", items=[history_item(framework="vllm", path="vllm/llama/README.md", pr=99)])
 
     def think(self) -> str:
         """Answer every row of the coverage: the largest by an idea, the rest by dismissals; gives the idea."""

@@ -364,3 +364,20 @@ def test_a_history_note_that_proves_too_much_is_refused(change: dict[str, Any], 
 
 def test_nothing_is_recorded_after_the_stop(station: Station) -> None:
     refused(station("stopped"), "the campaign has stopped", "gap")
+
+
+def test_a_plan_without_its_clauses_starts_no_loop(station: Station) -> None:
+    agent = station("planned")
+    held = open_campaign(agent.run).contract
+    assert held is not None
+    place = agent.tmp / "plan.md"
+    place.write_text(f"# Plan\n\ncontract {held[1]}\n\nmake it fast\n\nand be done\n")
+    refused(agent, "the plan fails its linter", "plan", path=str(place), mode="rlcr")
+    place.write_text("make it fast\n")
+    refused(agent, "does not name the contract", "plan", path=str(place), mode="goal")
+
+
+def test_the_leading_rivals_history_comes_before_a_patch(station: Station) -> None:
+    agent = station("round")
+    assert result_of(agent, "A46")[0] == "fail"
+    assert result_of(station("explained"), "A46")[0] == "pass"
