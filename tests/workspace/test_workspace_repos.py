@@ -289,9 +289,70 @@ def test_worktrees_that_cannot_all_be_made_are_not_made_at_all(space: Workspace)
         ws.task_worktrees(space, "t-1", ("eng", "kern"))
     assert not (space.root / "worktrees/t-1/eng").exists()
     assert git(space.root / "stack/eng", "branch", "--list", "task/*") == ""
+    for bad in ("../x", "a b", "", "x.lock"):
+        with pytest.raises(UsageFault):
+            ws.task_worktrees(space, bad, ("eng",))
+    with pytest.raises(InputUnusable, match="not in the workspace"):
+        ws.task_worktrees(space, "t-2", ("none",))
+    with pytest.raises(UsageFault, match="no repository is named"):
+        ws.task_worktrees(space, "t-2", ())
+
+
+def test_the_commits_of_a_result_are_captured_and_accepted_only_when_they_can_be_had_again(space: Workspace) -> None:
+    ws.task_worktrees(space, "t-1", ("eng", "kern"))
+    tree = space.root / "worktrees/t-1/eng"
+    assert ws.verify(space, task="t-1").extra["verdict"] == "pass"
+    made = commit(tree, "g")
+    report = ws.verify(space, task="t-1")
+    assert (report.extra["verdict"], report.tables["checks"].dicts()[0]["result"]) == ("fail", "fail")
+    report = ws.verify(space, task="t-1", bundle=True)
+    assert report.extra["verdict"] == "pass"
+    file = Path(report.extra["capture"]["path"])
+    record = json.loads(file.read_text())["repositories"]["eng"]
+    assert (record["commit"], record["branch"], record["proof"]) == (made, "task/t-1", "bundle")
+    assert record["bundle"]["prerequisites"] == [states.pins(space.root)["stack/eng"]]
+    assert ws.verify(space, file).extra["verdict"] == "pass"
+    bundle = Path(record["bundle"]["path"])
+    bundle.write_bytes(bundle.read_bytes()[:-9] + b"x" * 9)
+    assert ws.verify(space, file).extra["verdict"] == "fail"
+    (tree / "f").write_text("uncommitted")
+    assert "files are in no commit" in ws.verify(space, task="t-1", bundle=True).tables["checks"].dicts()[0]["why"]
+
+
+def test_a_bundle_restores_the_commit_in_a_fresh_clone(space: Workspace, upstream: Path, tmp_path: Path) -> None:
+    ws.task_worktrees(space, "t-1", ("eng",))
+    made = commit(space.root / "worktrees/t-1/eng", "g")
+    bundle = ws.make_bundle(space.root / "worktrees/t-1/eng", made, tmp_path / "x.bundle")
+    git(tmp_path, "clone", "-q", str(upstream / "eng.git"), "fresh")
+    assert made in git(tmp_path / "fresh", "bundle", "unbundle", bundle["path"])
+    assert git(tmp_path / "fresh", "show", f"{made}:g") == "x"
+    with pytest.raises(GateRefused, match="needs no bundle"):
+        ws.make_bundle(space.root / "stack/eng", one(space).commit or "", tmp_path / "y.bundle")
+
+
+def test_worktrees_are_closed_only_when_nothing_would_be_lost(space: Workspace) -> None:
+    ws.task_worktrees(space, "t-1", ("eng",))
+    tree = space.root / "worktrees/t-1/eng"
+    made = commit(tree, "g")
+    with pytest.raises(GateRefused, match="no branch or tag"):
+        ws.close_worktrees(space, "t-1")
+    (tree / "f").write_text("changed")
+    with pytest.raises(GateRefused, match="changed files"):
+        ws.close_worktrees(space, "t-1")
+    git(tree, "checkout", "-q", "f")
+    ws.verify(space, task="t-1", bundle=True)
+    assert ws.close_worktrees(space, "t-1") == ["eng"]
+    assert git(space.root / "stack/eng", "rev-parse", "task/t-1") == made
+    with pytest.raises(InputUnusable, match="has no worktrees"):
+        ws.close_worktrees(space, "t-9")
+
+
+def test_a_record_that_is_none_and_ids_that_leave_the_root_are_refused(space: Workspace, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    sound = {"path": "/x", "commit": "a" * 40, "bundle": None}
     wrong = [sound | b for b in ({"commit": "--all"}, {"bundle": {"path": "x"}}, {"path": None})]
-    bad: Any
-    for bad in ([], {}, {"repositories": {"x": 3}}, *({"repositories": {"x": w}} for w in wrong)):
+    records: list[Any] = [[], {}, {"repositories": {"x": 3}}, *({"repositories": {"x": w}} for w in wrong)]
+    for bad in records:
         file.write_text(json.dumps(bad))
         with pytest.raises(InputUnusable, match="no capture"):
             ws.verify(space, file)

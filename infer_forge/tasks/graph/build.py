@@ -56,8 +56,8 @@ def node_faults(data: dict[str, Any]) -> list[str]:
         found.append(f"{data.get('id')!r} is no id: 1 to 80 letters, digits, - _ .")
     if kind not in ELEMENTS:
         return [*found, f"an element is one of {', '.join(ELEMENTS)}"]
-    if not str(data.get("title") or "").strip():
-        found.append(f"{data['id']}: a title says what it is")
+    if not 1 <= len(str(data.get("title") or "").strip()) <= 200:
+        found.append(f"{data['id']}: a title says what it is, in 200 characters at most")
     if (kind == TASK) != (data.get("type") in TASK_TYPES):
         said = f"a task node has a type: {', '.join(TASK_TYPES)}" if kind == TASK else "only a task node has a type"
         found.append(f"{data['id']}: {said}")
@@ -99,7 +99,7 @@ def add_node(
     body: dict[str, Any] = {
         "id": name,
         "kind": kind,
-        "title": title or (facts.title if facts else None),
+        "title": " ".join((title or (facts.title if facts else "")).split()),
         "type": facts.type if facts else type,
         "goal": goal or (facts.goal if facts else "capability" if type == "capability" else "delivery"),
         "workstream": workstream,

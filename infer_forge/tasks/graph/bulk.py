@@ -132,6 +132,7 @@ def _add(draft: log.Draft, item: dict[str, Any]) -> list[str]:
     kind = item.get("kind", "task")
     default = "capability" if item.get("type") == "capability" else "delivery"
     body = {k: item.get(k) for k in ("id", "title", "type", "workstream", "author", "url", "supersedes")}
+    body["title"] = " ".join(str(body["title"] or "").split())
     body |= {"kind": kind, "goal": item.get("goal", default), "at": _when(item.get("created"))}
     faults = node_faults(body)
     if body["id"] in draft.graph.nodes:
