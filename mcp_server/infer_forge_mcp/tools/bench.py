@@ -53,7 +53,7 @@ def check_results(
     return report
 
 
-@tool(toolset="bench", read_only=True, default=True, further=("sla", "scenario_key", "threshold_pct"))
+@tool(toolset="bench", read_only=True, default=True, further=("metric", "sla", "scenario_key", "threshold_pct"))
 def decide_gap(
     target: Annotated[str, Field(description="Key of sides that is judged.")],
     sides: Annotated[
