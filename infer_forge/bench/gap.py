@@ -16,7 +16,7 @@ from infer_forge.bench import checks, fairness, frontier, stats
 from infer_forge.bench import gap_pair as gp
 from infer_forge.bench.checks_across import outlier
 from infer_forge.bench.metrics import DEFAULT_METRIC, DIFFUSION_METRIC, FAIL, PASS, Metric, metric_of, sla_limits
-from infer_forge.bench.scenarios import Scenario, split
+from infer_forge.bench.scenarios import AS_GIVEN, Scenario, split
 
 if TYPE_CHECKING:
     from infer_forge.base.contract_model import BenchmarkContract
@@ -375,12 +375,29 @@ def _findings(gap: Gap) -> list[Finding]:
             )
     for d in [*gap.decisions, *gap.others]:
         out += [Finding("NOTE", f"{d.scenario.name}, {d.against.name}: {note}", "info") for note in d.notes]
+    out += _unordered(gap)
     out += [
         Finding(f"FAIRNESS_{x.id}", f"{x.question}: {x.result}, {x.evidence}", "warning", next_step=x.fix)
         for x in gap.diagnostics
         if x.blocks
     ]
     return out
+
+
+def _unordered(gap: Gap) -> list[Finding]:
+    names = sorted(
+        {d.scenario.name for d in [*gap.decisions, *gap.others] if d.how_paired == AS_GIVEN and d.all_pairs > 1}
+    )
+    if not names:
+        return []
+    return [
+        Finding(
+            "ORDER_UNKNOWN",
+            f"{', '.join(names)}: the launches do not say when they ran: paired, and called first, in the order given",
+            "warning",
+            next_step="name the files of every side in the order in which they ran, or record start times and blocks",
+        )
+    ]
 
 
 def _summary(gap: Gap, result: Mapping[str, Any]) -> list[str]:

@@ -214,6 +214,10 @@ def _launch_key(row: Row, order: int, per: str) -> str:
     return os.path.realpath(row.source.path)
 
 
+AS_GIVEN = "in the order given"
+"""How launches are paired that do not say when they ran: another order of the files gives other pairs."""
+
+
 @dataclass
 class Paired:
     """Target and competitor launches, pair by pair, and what was left over."""
@@ -236,5 +240,5 @@ def pair(target: Sequence[Launch], other: Sequence[Launch]) -> Paired:
     else:
         pairs = list(zip(target, other, strict=False))
         timed = all(launch.started_at for launch in (*target, *other))
-        how = "in order of start" if timed else "in the order given"
+        how = "in order of start" if timed else AS_GIVEN
     return Paired(pairs, how, len(target) + len(other) - 2 * len(pairs))

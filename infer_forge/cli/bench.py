@@ -12,13 +12,13 @@ import click
 
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, emit, format_options, report_command, require
+from infer_forge.cli.common import Finite, GivenPath, emit, format_options, report_command, require
 
 if TYPE_CHECKING:
     from infer_forge.bench.importing import Rows
     from infer_forge.bench.model import Row
 
-_FILES = click.Path(path_type=Path)
+_FILES = GivenPath(path_type=Path)
 _TOOLS_HELP = (
     "auto, sglang.bench_serving, sglang.bench_one_batch_server, vllm.bench_serve, tensorrt-llm.benchmark_serving, "
     "tokenspeed.bench_serve, aiperf, genai-perf or sglang.diffusion_perf_dump"

@@ -30,6 +30,16 @@ class Finite(click.FloatRange):
         return number
 
 
+class GivenPath(click.Path):
+    """A path that is not empty: an unset variable in quotes would mean the folder where one stands, and read it whole."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if value == "":
+            self.fail("an empty path names nothing.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 SECONDS = Finite(0)
 """Seconds to wait: none is fine, less is not."""
 

@@ -11,7 +11,7 @@ import click
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import SECONDS, Finite, report_command
+from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command
 
 if TYPE_CHECKING:
     from infer_forge.engines.lifecycle import Engine
@@ -398,7 +398,7 @@ def help_snapshot(
 
 
 @command.command()
-@click.argument("model_dir", type=click.Path(path_type=Path))
+@click.argument("model_dir", type=GivenPath(path_type=Path))
 @click.option("--deep", is_flag=True, help="Hash the bytes of the weights too.")
 @report_command
 def fingerprint(model_dir: Path, deep: bool) -> Report:

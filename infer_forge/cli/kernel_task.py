@@ -8,9 +8,9 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, emit, format_options, report_command, require
+from infer_forge.cli.common import Finite, GivenPath, emit, format_options, report_command, require
 
-_FOLDER = click.Path(path_type=Path)
+_FOLDER = GivenPath(path_type=Path)
 
 
 @click.group()

@@ -8,13 +8,13 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import existing, report_command
+from infer_forge.cli.common import GivenPath, existing, report_command
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(name="pipeline")
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--config", type=_FILE, help="config.json of the deployed model: the layers found are held against it.")
 @click.option("--rank", help="A rank number. Default: the lowest. The passes table always has every rank.")
 @click.option("--stage", help="Only this stage's layers, clusters and flow: prefill, decode, mixed, denoise.")

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from infer_forge.base.config import settings
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, existing, report_command, require
+from infer_forge.cli.common import Finite, GivenPath, existing, report_command, require
+
+if TYPE_CHECKING:
+    from infer_forge.profile.model import Options
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(name="triage")
-@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("traces", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--mapping", type=_FILE, help="Trace of the graph capture: resolves the kernels of graph replays.")
 @click.option(
-    "--against", type=click.Path(path_type=Path), help="A second trace (or folder): side by side, in ms per step."
+    "--against", type=GivenPath(path_type=Path), help="A second trace (or folder): side by side, in ms per step."
 )
 @click.option(
     "--min-share",
@@ -96,7 +100,7 @@ def command(
     return report
 
 
-def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: object) -> Report:
+def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: Options) -> Report:
     from infer_forge import profile
 
     if against is not None:

@@ -88,7 +88,7 @@ def capped(
 def _whole(answer: dict[str, Any], paged: str | None, limit: int | None, cursor: str | None) -> tuple[ForgeResult, int]:
     known = {"kind", "header", "tables", "findings", "summary", "next_step"}
     tables = {n: TableResult(columns=t["columns"], rows=t["rows"]) for n, t in answer.get("tables", {}).items()}
-    start = int(cursor) if cursor and cursor.isdigit() else 0
+    start = int(cursor) if cursor and cursor.isdecimal() else 0
     if paged in tables:
         stop = None if limit is None else start + limit
         tables[paged].rows = tables[paged].rows[start:stop]

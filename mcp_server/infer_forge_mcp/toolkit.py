@@ -32,7 +32,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
 from infer_forge.base import jobs, jsonio
-from infer_forge.base.errors import ForgeError, InputUnusable
+from infer_forge.base.errors import ForgeError, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge_mcp.results import ForgeResult, capped
 
@@ -88,13 +88,22 @@ def tool(
     return mark
 
 
-def run_command(argv: list[str], *, wait_s: float = JOB_WAIT_S) -> dict[str, Any]:
+def run_command(argv: list[str], *, operand: str | None = None, wait_s: float = JOB_WAIT_S) -> dict[str, Any]:
     """Run `infer-forge ARGV --format json` as a job, wait a while, and give its JSON, or the running job.
 
+    Args:
+        argv: the command and its options.
+        operand: what a caller named; never taken for an option, whatever it begins with.
+        wait_s: how long to wait.
+
     Raises:
+        UsageFault: a word holds a zero byte, which no command line can.
         ForgeError: the command failed; the message is the command's own.
     """
-    job = jobs.wait(jobs.start([*argv, "--format", "json"]).id, wait_s)
+    words = [*argv, "--format", "json", *([] if operand is None else ["--", operand])]
+    if any("\0" in word for word in words):
+        raise UsageFault("a zero byte stands in an argument", next_step="leave it out")
+    job = jobs.wait(jobs.start(words).id, wait_s)
     return job_answer(job)
 
 
@@ -235,7 +244,7 @@ def _wire(answer: Answer, spec: ToolSpec, arguments: dict[str, Any]) -> CallTool
         data: dict[str, Any] = jsonio.loads(jsonio.dumps(answer.to_json())) if isinstance(answer, Report) else answer
         job = data.pop("job", None) if data.get("kind") == "job" else None
         cursor = arguments.get("cursor")
-        if cursor is not None and not str(cursor).isdigit():
+        if cursor is not None and not str(cursor).isdecimal():
             raise InputUnusable(
                 f"cursor {cursor!r} is none of this tool's", next_step="pass the next_cursor of the last answer"
             )

@@ -148,3 +148,12 @@ def test_a_file_given_twice_counts_once(sglang_file: Any) -> None:
     answer = json.loads(call("import", path, path, "--format", "json").stdout)
     assert len(answer["rows"]) == 1
     assert any("twice" in f["message"] for f in answer["findings"])
+
+
+def test_pairs_without_start_times_are_said_to_follow_the_order_given(side_files: SideFiles) -> None:
+    def codes(**over: Any) -> list[str]:
+        a, b = side_files("a", [100.0, 101.0], **over), side_files("b", [90.0, 91.0], **over)
+        answer = json.loads(call("gap", "--target", "a", *a, "--against", "b", *b, "--format", "json").stdout)
+        return [f["code"] for f in answer["findings"]]
+
+    assert "ORDER_UNKNOWN" in codes()

@@ -116,7 +116,10 @@ def test_an_input_that_may_not_be_read_is_unusable_not_wrong_usage(
 ) -> None:
     from infer_forge.cli.main import main
 
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    def refuse(path: object, mode: int) -> bool:
+        return False
+
+    monkeypatch.setattr(os, "access", refuse)
     with pytest.raises(SystemExit) as ended:
         main(["triage", str(trace)])
     assert ended.value.code == 3
@@ -132,3 +135,10 @@ def test_a_file_in_a_folder_that_may_not_be_entered_is_unusable(monkeypatch: pyt
     monkeypatch.setattr(Path, "exists", refuse)
     with pytest.raises(InputUnusable, match="Permission denied"):
         existing("a/b")
+
+
+@pytest.mark.parametrize("command", ["triage", "pipeline", "bench import", "engine fingerprint", "kernel-task audit"])
+def test_an_empty_path_is_not_the_folder_where_one_stands(command: str, tmp_path: Path) -> None:
+    done = run(tmp_path, *command.split(), "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "an empty path names nothing" in done.stderr

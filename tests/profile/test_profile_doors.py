@@ -115,6 +115,24 @@ def test_the_tool_tells_a_fault_in_one_line(tmp_path: Path) -> None:
     assert type(raised.value).__name__ == "ToolError"
 
 
+@pytest.mark.parametrize("name", ["--help", "--out=stolen.json"])
+def test_a_path_that_looks_like_an_option_is_a_path(name: str) -> None:
+    from infer_forge_mcp.tools.pipeline import split_passes
+
+    for tool, words in (
+        (triage_trace, {"trace": name}),
+        (compare_traces, {"trace": name, "against": name}),
+        (split_passes, {"trace": name}),
+    ):
+        with pytest.raises(Exception, match=f"{name}: no such file or folder"):
+            call(tool, **words)
+
+
+def test_a_zero_byte_in_an_argument_is_told() -> None:
+    with pytest.raises(Exception, match="a zero byte stands in an argument"):
+        call(triage_trace, trace="a\0b")
+
+
 def test_two_traces_are_compared_by_the_tool(trace: Path) -> None:
     answer = call(compare_traces, trace=str(trace), against=str(trace))
     assert answer["kind"] == "triage-compare"

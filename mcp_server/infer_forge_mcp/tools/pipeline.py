@@ -36,15 +36,15 @@ def _run(
     trace: str, shown: Mapping[str, list[str] | None], paged: str, limit: int, cursor: str | None, **options: object
 ) -> Answer:
     """Run the command; show some tables and columns, keep the whole answer as an artifact."""
-    if cursor is not None and not cursor.isdigit():
+    if cursor is not None and not cursor.isdecimal():
         raise InputUnusable(f"cursor {cursor!r} is none of this tool's", next_step="pass the last next_cursor")
-    words = ["pipeline", trace]
+    words = ["pipeline"]
     for name, value in options.items():
         if value is True:
             words.append(f"--{name.replace('_', '-')}")
         elif value not in (None, False, "", -1):
-            words += [f"--{name.replace('_', '-')}", str(value)]
-    answer = run_command(words)
+            words.append(f"--{name.replace('_', '-')}={value}")
+    answer = run_command(words, operand=trace)
     if answer.get("kind") == "job":
         return answer
     small = dict(answer)

@@ -29,7 +29,7 @@ def _options(**given: object) -> list[str]:
     words: list[str] = []
     for name, value in given.items():
         if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+            words.append(f"--{name.replace('_', '-')}={value}")
     return words
 
 
@@ -49,7 +49,7 @@ def _compact(answer: dict[str, Any], limit: int, cursor: str | None) -> Answer:
     """The kernel table's page with the head of the others; the whole answer goes to an artifact file."""
     if answer.get("kind") == "job":
         return answer
-    if cursor is not None and not cursor.isdigit():
+    if cursor is not None and not cursor.isdecimal():
         from infer_forge.base.errors import InputUnusable
 
         raise InputUnusable(f"cursor {cursor!r} is none of this tool's", next_step="pass the last next_cursor")
@@ -91,7 +91,7 @@ def triage_trace(
     options = _options(
         stage=stage, rank=rank, min_share=min_share, mapping=mapping, server_args=server_args, server_log=server_log
     )
-    return _compact(run_command(["triage", trace, *options]), limit, cursor)
+    return _compact(run_command(["triage", *options], operand=trace), limit, cursor)
 
 
 @tool(toolset="profile", default=True, read_only=True, paged="kernel", further=("rank", "min_share", "limit"))
@@ -107,4 +107,4 @@ def compare_traces(
     """Use it to see what changed between two profiles, in ms per step. Kernels, stages, idle and fusions are aligned
     by kernel family and source line; also tells what a faster engine does differently."""
     options = _options(stage=stage, rank=rank, min_share=min_share)
-    return _compact(run_command(["triage", trace, "--against", against, *options]), limit, cursor)
+    return _compact(run_command(["triage", f"--against={against}", *options], operand=trace), limit, cursor)
