@@ -238,12 +238,15 @@ def export(out: Path | None) -> None:
     from infer_forge.base.jsonio import write_atomic
     from infer_forge.journal import exchange, store
 
+    faults: list[tuple[str, str]] = []
     with store.open_store() as opened:
         if out is None:
-            for line in exchange.export(opened):
+            for line in exchange.export(opened, faults):
                 sys.stdout.buffer.write(line)
         else:
-            write_atomic(out, b"".join(exchange.export(opened)))
+            write_atomic(out, b"".join(exchange.export(opened, faults)))
+    for path, why in faults:
+        click.echo(f"left out, since it is no record: {path}: {why}", err=True)
 
 
 @command.command("sync")

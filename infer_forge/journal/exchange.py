@@ -143,8 +143,17 @@ def _imported(store: Store, good: list[Record], faults: list[tuple[str, str]], d
     return report
 
 
-def export(store: Store) -> Iterator[bytes]:
-    """Every record as one JSON line (fields and body), oldest folder first; streamed."""
+def export(store: Store, faults: list[tuple[str, str]] | None = None) -> Iterator[bytes]:
+    """Every record of the store as one JSON line (fields and body), oldest folder first; streamed.
+
+    `faults` gets (path, why) of files that are no record; without it the first one raises.
+    """
     for path, content in store.read(REF).items("records/"):
-        record = markdown.read(content.decode("utf-8", "replace"), path)
+        try:
+            record = markdown.read(content.decode("utf-8", "replace"), path)
+        except ForgeError as exc:
+            if faults is None:
+                raise
+            faults.append((path, exc.what))
+            continue
         yield jsonio.dumps(record.model_dump(mode="json", exclude_defaults=True) | {"body": record.body}) + b"\n"

@@ -27,7 +27,7 @@ _COMMON_SHARE = 0.2
 _CANDIDATES = 60
 _WIDER = 30
 # A term in more records than this is not ranked by: it costs more than it tells.
-_MANY = 3000
+_MANY = 2000
 _SNIPPET_CHARS = 220
 FACET_DIMS = (
     "kind",

@@ -16,11 +16,13 @@ import pytest
 from mcp.client import Client
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.gitstore import Changes
 from infer_forge.cli.main import main
 from infer_forge.journal import add, get, markdown, open_store
 from infer_forge.journal.exchange import export, import_notes, import_pitfalls, read_mapping
 from infer_forge.journal.search import search
 from infer_forge.journal.shipped import records
+from infer_forge.journal.store import REF
 from infer_forge_mcp.server import make_server
 
 WHEN = "2026-11-01T00:00:00Z"
@@ -146,6 +148,18 @@ def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Pa
         file.write_bytes(b"".join(export(store)))
     with open_store(tmp_path / "other.git") as other:
         assert sorted(import_notes(other, file, read_mapping(None)).extra["ids"]) == sorted(ids)
+
+
+def test_a_broken_file_in_the_store_hides_no_other(tmp_path: Path) -> None:
+    with open_store() as store:
+        (one,) = add(store, [markdown.make({"kind": "note", "title": "a whole one", "created": WHEN})])
+        broken: dict[str, bytes | str] = {"records/202601/aa/broken.md": "no front matter"}
+        store.update(REF, lambda _: Changes(put=broken), "by hand")
+        assert [h.id for h in search(store, "whole")] == [one]
+        faults: list[tuple[str, str]] = []
+        assert len(list(export(store, faults))) == 1
+        assert [p for p, _ in faults] == ["records/202601/aa/broken.md"]
+    assert answer("wiki", "build")["tables"]["no_records"]["rows"][0][0] == "records/202601/aa/broken.md"
 
 
 def test_the_shipped_pitfalls_are_the_same_records_in_the_store() -> None:
