@@ -98,13 +98,29 @@ def serve(toolsets: Iterable[str] = (), *, read_only: bool = False, http: str | 
     """Serve over stdio, or over streamable HTTP at HOST:PORT until stopped.
 
     Raises:
-        UsageFault: the HTTP address is not HOST:PORT.
+        UsageFault: the HTTP address is not HOST:PORT, or cannot be listened on.
     """
-    server = make_server(toolsets, read_only=read_only, stdio=http is None)
-    if http is None:
+    address = _free_address(http) if http is not None else None
+    server = make_server(toolsets, read_only=read_only, stdio=address is None)
+    if address is None:
         server.run("stdio")
         return
+    host, port = address
+    server.run("streamable-http", host=host, port=port)
+
+
+def _free_address(http: str) -> tuple[str, int]:
+    """Host and port, tried once: the server library answers a used port with a traceback."""
+    import socket
+
     host, _, port = http.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise UsageFault(f"{http!r} is no HOST:PORT", next_step="for example --http 127.0.0.1:8765")
-    server.run("streamable-http", host=host, port=int(port))
+    bare = host.removeprefix("[").removesuffix("]")
+    try:
+        with socket.create_server((bare, int(port)), family=socket.AF_INET6 if ":" in bare else socket.AF_INET):
+            return bare, int(port)
+    except OSError as exc:
+        raise UsageFault(
+            f"cannot listen there: {exc.strerror or exc}", where=http, next_step="name another address or port"
+        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from mcp_types import Tool
 
 from infer_forge.base.errors import UsageFault
 from infer_forge_mcp.results import capped
-from infer_forge_mcp.server import INSTRUCTIONS, chosen, make_server
+from infer_forge_mcp.server import INSTRUCTIONS, chosen, make_server, serve
 
 SNAPSHOTS = Path(__file__).parent / "schemas"
 ERAS: tuple[Literal["legacy", "auto"], ...] = ("legacy", "auto")
@@ -164,3 +165,18 @@ def test_pages_follow_each_other_without_gap_or_repeat() -> None:
         if cursor is None:
             break
     assert seen == list(range(700))
+
+
+@pytest.mark.parametrize(
+    "address", ["x", ":0", "127.0.0.1:99999", "127.0.0.1:²", "127.0.0.1:", "no.such.host.invalid:80"]
+)
+def test_an_http_address_that_cannot_be_is_wrong_usage(address: str) -> None:
+    with pytest.raises(UsageFault):
+        serve(http=address)
+
+
+def test_a_used_port_is_told_without_a_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageFault, match="cannot listen there: Address already in use"):
+            serve(http=address)
