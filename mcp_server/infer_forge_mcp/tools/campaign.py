@@ -96,7 +96,8 @@ def record_campaign(
         str,
         Field(
             description="inputs, companions, history, pr_check, ceiling, plan, round_open, gap, profile, idea, dismissal, ncu, attempt, "
-            "accuracy, soak, mechanism, result, blocker, command, kernel_task, kernel_result, kernel_promotion, cleanup, round_close, stop, lock_contract, lock_baseline, review.",
+            "accuracy, soak, mechanism, result, blocker, command, kernel_task, kernel_result, kernel_promotion, cleanup, "
+            "round_close, stop, lock_contract, lock_baseline, review.",
             max_length=40,
         ),
     ],
