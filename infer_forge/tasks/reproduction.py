@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
+from infer_forge.base.paths import paths
 from infer_forge.tasks import surroundings
 from infer_forge.tasks.predicates import Outcome
 from infer_forge.tasks.state import Execution, Task
@@ -85,7 +86,7 @@ def checks(task: Task, path: dict[str, Any], outcomes: list[Outcome]) -> list[Ch
     """Whether the path can be walked again from what is kept; a fail or an unknown keeps a deliverable from counting."""
     return [
         _acceptance(outcomes),
-        _commits(path["commits"]),
+        _commits(task, path["commits"]),
         _patches(path["commits"]),
         _results(path["results"]),
         _commands(task),
@@ -99,7 +100,8 @@ def _acceptance(outcomes: list[Outcome]) -> Check:
     return ("acceptance", worst if bad else PASS, "; ".join(bad[:3]) or f"{len(outcomes)} predicates pass")
 
 
-def _commits(found: list[dict[str, Any]]) -> Check:
+def _commits(task: Task, found: list[dict[str, Any]]) -> Check:
+    """Every commit can be had again: its remote shows it, or a bundle that was read back holds it (B16)."""
     states = [(c, surroundings.commit_state(c["path"], c["commit"]) if c["path"] else "unseen") for c in found]
     for bad, verdict in (("missing", FAIL), ("unseen", UNKNOWN)):
         named = [f"{c['name']} {c['commit'][:12]}" for c, s in states if s == bad]
@@ -108,9 +110,25 @@ def _commits(found: list[dict[str, Any]]) -> Check:
                 "is not in its repository" if bad == "missing" else "lies in a repository that is not on this machine"
             )
             return ("commits", verdict, f"{', '.join(named[:3])} {said}")
-    only = sum(1 for c, s in states if s == "local" and c["remote"])
-    tail = f", {only} on no remote branch yet" if only else ""
-    return ("commits", PASS, f"{len(states)} commits exist{tail}" if states else "no run stood on a repository")
+    unproved = [why for c, s in states if s == "local" and (why := _secure(task, c))]
+    if unproved:
+        return ("commits", UNKNOWN, "; ".join(unproved[:3]))
+    kept = sum("bundle" in c for c in found)
+    tail = f", {kept} of them in a kept bundle" if kept else ""
+    return ("commits", PASS, f"{len(states)} commits are proved{tail}" if states else "no run stood on a repository")
+
+
+def _secure(task: Task, entry: dict[str, Any]) -> str | None:
+    """Keep a commit that no remote shows as a bundle, and note it in the entry; why it could not be proved, else None."""
+    from infer_forge.workspace import secure_commit
+
+    file = paths().runs / "tasks" / task.id / "bundles" / f"{entry['commit']}.bundle"
+    proof = secure_commit(Path(entry["path"]), entry["commit"], file)
+    if not proof.holds:
+        return f"{entry['name']} {entry['commit'][:12]}: {proof.why}"
+    if proof.bundle is not None:
+        entry["bundle"] = proof.bundle
+    return None
 
 
 def _patches(found: list[dict[str, Any]]) -> Check:

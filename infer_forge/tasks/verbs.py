@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import ForgeError, InputUnusable, UsageFault
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
@@ -194,9 +194,27 @@ def lock(task_id: str, tools: Mapping[str, Any] | None = None) -> Report:
     return _of(task, *lines)
 
 
+def _refuse_early(store: Store, task_id: str) -> None:
+    """Nothing is imported from upstream before it is verified and handed off: the graph says whether a task may begin.
+
+    Raises:
+        GateRefused: the task is in the graph and waits.
+    """
+    from infer_forge.tasks.graph import start_faults
+
+    faults = start_faults(store, task_id)
+    if faults:
+        raise GateRefused(
+            f"the graph does not let it begin: {'; '.join(faults[:3])}",
+            where=task_id,
+            next_step="infer-forge graph ready shows what may begin",
+        )
+
+
 def start(task_id: str) -> Report:
     """Begin work; what the journal holds on it is shown, and this folder is remembered as the task's."""
     with opened() as store:
+        _refuse_early(store, task_id)
         task = define.start(store, task_id)
         folder = binding.bind(task_id)
         try:

@@ -89,6 +89,26 @@ def test_a_commit_that_is_gone_is_no_deliverable(store: Store, tmp_path: Path) -
         ending.deliver(store, task.id, "The file was written once")
 
 
+def test_a_commit_that_no_remote_shows_is_kept_in_a_bundle_that_holds_it(store: Store, tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    git = ["git", "-c", "user.email=a@b", "-c", "user.name=a"]
+    subprocess.run(["git", "init", "-q"], cwd=repo, check=True)
+    (repo / ".gitignore").write_text("*\n")
+    subprocess.run([*git, "add", "-f", ".gitignore"], cwd=repo, check=True)
+    subprocess.run([*git, "commit", "-qm", "x"], cwd=repo, check=True)
+    task = ending.deliver(store, ready(store, repo).id, "The file was written once")
+    assert task.ending
+    entry = task.ending["content"]["reproduction"]["commits"][0]
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=repo, check=True, capture_output=True, text=True
+    ).stdout.strip()
+    listed = subprocess.run(
+        ["git", "bundle", "list-heads", entry["bundle"]["path"]], cwd=repo, check=True, capture_output=True, text=True
+    ).stdout
+    assert head in listed
+
+
 def _kept(_: Store, task: Task) -> Task:
     """An archive that never happens."""
     return task

@@ -9,7 +9,7 @@ import pytest
 
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.tasks import blocks, define, ending, events, graph, open_store
+from infer_forge.tasks import blocks, define, ending, events, graph, load, open_store, verbs
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.graph.facts import facts_of
 from tests.tasks.task_samples import EXIT, begun, block, definition
@@ -156,6 +156,17 @@ def test_a_suspect_or_waiting_task_has_faults_at_its_start(store: Store, tmp_pat
     graph.mark(store, P, "one", "rejected", reason="it was measured on a busy node")
     assert any("one is rejected" in f for f in graph.start_faults(store, after))
     assert graph.start_faults(store, "t-not-in-the-graph") == []
+
+
+def test_a_task_does_not_begin_before_its_upstream_is_handed_over(store: Store) -> None:
+    early = _defined(store)
+    graph.add_node(store, "main", "one", type="code", title="upstream work")
+    graph.add_node(store, "main", "two", task=early)
+    graph.link(store, "main", "one", "two")
+    define.lock(store, early)
+    with pytest.raises(GateRefused, match="the graph does not let it begin"):
+        verbs.start(early)
+    assert load(store, early).status == "defined"
 
 
 def test_check_finds_a_task_that_was_started_too_early_and_one_that_is_elsewhere(store: Store) -> None:
