@@ -48,9 +48,9 @@ def _stopped(campaign: Campaign, run: str) -> Step | None:
 def _before_contract(campaign: Campaign, run: str) -> Step | None:
     lacking = Inputs(campaign.inputs).missing()
     if lacking:
-        return _record(
-            "inputs", run, " ".join(f"--set {n}=VALUE" for n in lacking), f"ask the user for: {', '.join(lacking)}"
-        )
+        fields = {"gpu": "gpu_model=TYPE --set gpu_count=N", "precision_or_quantization": "precision=VALUE"}
+        words = " ".join(f"--set {fields[n]}" for n in lacking if n in fields)
+        return _record("inputs", run, words, f"ask the user for: {', '.join(lacking)}")
     if gates.look(campaign, "A9").result == "fail":
         return _record("companions", run, "--set read=SKILL.md,...", "read the companion skills first (A9)")
     if not campaign.of("history"):

@@ -45,7 +45,8 @@ def init(
         raise UsageFault(f"no mode is called {mode!r}", next_step=f"use one of {', '.join(MODES)}")
     if reviewer is not None and reviewer == executor:
         raise UsageFault("the reviewer is not the executor", next_step="name another reviewer")
-    found = inputs.resolve(given, config=config, checkout=checkout, compare=compare, only=only, exclude=exclude)
+    stated = checked(given)
+    found = inputs.resolve(stated, config=config, checkout=checkout, compare=compare, only=only, exclude=exclude)
     if not found.values.get("model"):
         raise UsageFault(
             "the model is not known", next_step="ask for it, then --model ID (or a path, or --config FILE)"
@@ -78,6 +79,24 @@ def init(
     except GateRefused:  # another process was first
         made = book.read(run)
     return described(made, "made")
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user said, typed.
+
+    Raises:
+        UsageFault: a name or a value is wrong.
+    """
+    from pydantic import ValidationError
+
+    from infer_forge.campaign.model import NewInputs
+
+    try:
+        typed = NewInputs.model_validate({k: v for k, v in given.items() if v is not None})
+    except ValidationError as exc:
+        told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors()[:4])
+        raise UsageFault(told, next_step=f"inputs: {', '.join(NewInputs.model_fields)}") from None
+    return typed.model_dump(mode="json", exclude_none=True)
 
 
 def existing(root: Path, model: str) -> Path | None:

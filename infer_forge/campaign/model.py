@@ -208,9 +208,25 @@ class Command(Strict):
 
 
 class NewInputs(Strict):
-    """Inputs that were asked for, by name."""
+    """Inputs that were asked for or stated, by name (A16 to A18); the model is named at `init` alone."""
 
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    model: str | None = None
+    model_dir: str | None = None
+    tokenizer: str | None = None
+    precision: str | None = None
+    quantization: str | None = None
+    trust_remote_code: bool | None = None
+    max_context: int | None = Field(default=None, gt=0)
+    family: str | None = None
+    gpu_model: str | None = None
+    gpu_count: int | None = Field(default=None, ge=1)
+    gpu_ids: Names | None = None
+    place: str | None = None
+    cuda: str | None = None
+    nccl: str | None = None
+    driver: str | None = None
+    multi_node: bool | None = None
+    search_config: str | None = None
 
 
 class RoundOpen(Strict):

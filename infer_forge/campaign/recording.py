@@ -73,8 +73,8 @@ def _inputs(campaign: book.Campaign, given: Any) -> book.Campaign:
         raise GateRefused(
             "the contract is locked: other inputs are another campaign (B31)", next_step="infer-forge campaign init"
         )
-    if "frameworks" in values or "target_checkout" in values:
-        raise UsageFault("frameworks and checkout are fixed at init", next_step="begin a new campaign")
+    if "model" in values:
+        raise UsageFault("the model is fixed at init", next_step="begin a new campaign")
     return book.append(campaign, "inputs", {"values": values, "origins": dict.fromkeys(values, "given")})
 
 

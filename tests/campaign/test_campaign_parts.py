@@ -16,6 +16,7 @@ from infer_forge.base.contract_model import QualityGate, Soak
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.campaign import accuracy, companions, inputs, mechanism, pages, stability
 from infer_forge.campaign.layout import run_name, slug
+from tests.campaign.campaign_agent import make_checkout
 
 # ------------------------------------------------------------------------------------------------------------ roots
 
@@ -251,3 +252,25 @@ def test_the_words_around_a_generated_part_stay_and_its_edits_are_seen(tmp_path:
     assert pages.stray_figures(place) == ["4.2 %"]
     place.write_text(place.read_text().replace("4.50", "9.50"))
     assert not pages.same_as(place, "gain 4.50 %")
+
+
+def test_init_asks_for_what_it_cannot_know_and_takes_it_by_name(tmp_path: Path) -> None:
+    from infer_forge.campaign import init, next_report, open_campaign, record
+
+    checkout = make_checkout(tmp_path / "sglang")
+    with pytest.raises(UsageFault, match="model is not known"):
+        init({}, checkout=checkout, root=tmp_path / "r", compare=["vllm"])
+    with pytest.raises(UsageFault, match="gpu"):
+        init({"model": "org/M", "gpu": "H200"}, checkout=checkout, root=tmp_path / "r", compare=["vllm"])
+    with pytest.raises(UsageFault, match="inside the checkout"):
+        init({"model": "org/M"}, checkout=checkout, root=checkout / "r", compare=["vllm"])
+    made = init({"model": "org/M"}, checkout=checkout, root=tmp_path / "r", compare=["vllm"])
+    again = init({"model": "org/M"}, checkout=checkout, root=tmp_path / "r", compare=["vllm"])
+    assert made.extra["run"] == again.extra["run"]
+    held = open_campaign(made.extra["run"])
+    assert set(made.extra["missing"]) <= {"gpu", "precision_or_quantization"}
+    assert "--set precision=VALUE" in next_report(held).next_step
+    with pytest.raises(UsageFault, match="fixed at init"):
+        record(held, "inputs", {"model": "org/N"})
+    after, _ = record(held, "inputs", {"gpu_model": "H200", "gpu_count": 8, "precision": "fp8"})
+    assert after.state == "inputs"
