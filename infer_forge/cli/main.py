@@ -73,6 +73,13 @@ def cli() -> None:
     """
 
 
+def _without_secrets(text: str) -> str:
+    """What an error repeats of an address or a command may hold a password; errors end up in logs and issues."""
+    from infer_forge.base.redact import redact
+
+    return redact(text)
+
+
 def _place_step(fault: OSError) -> str:
     if fault.errno == errno.ENOSPC:
         return "next: make room on that disk, or set INFER_FORGE_HOME to another one"
@@ -88,7 +95,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         ended: object = cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
         code = ended if isinstance(ended, int) else 0
     except ForgeError as exc:
-        click.echo(f"infer-forge: {exc}", err=True)
+        click.echo(f"infer-forge: {_without_secrets(str(exc))}", err=True)
         code = exc.exit_code
     except click.exceptions.Exit as exc:
         code = exc.exit_code

@@ -1,7 +1,8 @@
 """The backend gate: a profile of another path than the benchmark's is void, and the line that shows it is named.
 
 Expected is what the benchmark's server arguments say; found is what the profiled server's log says, or, without a log,
-what the trace itself shows. Without arguments, a log is held against what it was itself asked for.
+what the trace itself shows. Without arguments, a log is held against what it was itself asked for. A log without CUDA
+graphs is none of a trace that replays them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def check(
                 findings.append(_unknown(miss.name, str(server_log)))
                 continue
             raise _void(miss.name, miss.expected, miss.found, miss.evidence, f"{server_log}:{miss.line}")
+        _of_one_run(scenes, log, str(server_log))
     elif wanted is not None:
         findings += _by_trace(scenes, wanted, str(server_args))
     told = log or wanted
@@ -63,6 +65,16 @@ def _void(name: str, expected: Any, found: Any, evidence: str, where: str) -> Ga
 def _unknown(name: str, where: str) -> Finding:
     text = f"whether {name} was the benchmark's cannot be told: neither log nor trace says it"
     return Finding("BACKEND_UNKNOWN", text, "warning", figure=where, next_step="give the log of the profiled server")
+
+
+def _of_one_run(scenes: list[Scene], log: ServerFacts, where: str) -> None:
+    fact = log.facts.get("cuda_graph")
+    if fact is not None and fact.value is False and any(bool(s.work.graph.any()) for s in scenes):
+        raise GateRefused(
+            f"the trace is void: it replays CUDA graphs, and this log's server had none: {fact.evidence}",
+            where=f"{where}:{fact.line}",
+            next_step="give the log of the server that was profiled",
+        )
 
 
 def _by_trace(scenes: list[Scene], wanted: ServerFacts, where: str) -> list[Finding]:

@@ -142,3 +142,11 @@ def test_an_empty_path_is_not_the_folder_where_one_stands(command: str, tmp_path
     done = run(tmp_path, *command.split(), "")
     assert (done.returncode, done.stdout) == (2, "")
     assert "an empty path names nothing" in done.stderr
+
+
+def test_an_error_repeats_no_password(tmp_path: Path) -> None:
+    url = "http://user:correct-horse-battery@127.0.0.1:1"
+    done = run(tmp_path, "capture", "--framework", "sglang", "--url", url, "--out", tmp_path / "c")
+    assert done.returncode == 3
+    assert "correct-horse" not in done.stderr
+    assert "the server does not answer" in done.stderr

@@ -88,3 +88,16 @@ def test_a_log_of_nobody_is_refused_as_unusable(trace: Path, tmp_path: Path) -> 
     log.write_text("hello\n")
     with pytest.raises(InputUnusable):
         run(trace, None, log)
+
+
+def test_a_log_without_graphs_is_none_of_a_trace_that_replays_them(trace_writer: Make, tmp_path: Path) -> None:
+    made = trace_writer()
+    for i in range(4):
+        made.step("step[DECODE bs=1]", 990 + 100 * i, 50).kernel(
+            "my_kernel", 1000 + 100 * i, 10, **{"graph node id": 7 + i}
+        )
+    _, log = files(tmp_path, LOG.format(backend="fa3", off=True))
+    with pytest.raises(GateRefused, match="replays CUDA graphs, and this log's server had none") as raised:
+        run(made.write(), None, log)
+    assert f"{log}:2" in str(raised.value)
+    assert run(made.write(), None, files(tmp_path, LOG.format(backend="fa3", off=False))[1]).tables["kernel"].rows
