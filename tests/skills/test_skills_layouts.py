@@ -129,23 +129,32 @@ def test_links_made_by_a_wheel_lead_into_its_installation(installed: Path) -> No
     assert skill.resolve().is_relative_to(installed.parent.resolve())
 
 
-def uv_answers(uv: str, wheel: Path) -> subprocess.CompletedProcess[str]:
-    """`uv run` on the script; the package of its head comes from the wheel, the rest from the registry."""
+def uv(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run uv with the registry of this machine; skip where it is not wanted, not there, or reaches no registry."""
+    exe = shutil.which("uv")
+    if not WANTED:
+        pytest.skip("uv makes an environment from a package registry only with INFER_FORGE_REAL_CLIENTS=1")
+    if exe is None:
+        pytest.skip("uv is not on PATH")
     registry = {k: v for k, v in os.environ.items() if k.startswith(("UV_", "PIP_", "SSL_")) or "proxy" in k.lower()}
-    return run([uv, "run", "--no-project", "--find-links", wheel.parent, SCRIPT, "--help"], **registry)
+    done = run([exe, *words], **registry, **environment)
+    if done.returncode and any(word in done.stderr for word in ("connect", "dns error", "Failed to fetch")):
+        pytest.skip(f"uv reaches no package registry: {done.stderr.splitlines()[-1]}")
+    return done
 
 
 @pytest.mark.clients
 def test_uv_run_makes_the_environment_that_a_script_names(wheel: Path) -> None:
-    uv = shutil.which("uv")
-    if not WANTED:
-        pytest.skip("uv makes an environment from a package registry only with INFER_FORGE_REAL_CLIENTS=1")
-    if uv is None:
-        pytest.skip("uv is not on PATH")
-    done = uv_answers(uv, wheel)
-    if done.returncode == 2 and ("connect" in done.stderr or "dns" in done.stderr or "fetch" in done.stderr):
-        pytest.skip(f"uv reaches no package registry: {done.stderr.splitlines()[-1]}")
-    helps(done, "triage")
+    helps(uv("run", "--no-project", "--find-links", wheel.parent, SCRIPT, "--help"), "triage")
+
+
+@pytest.mark.clients
+def test_uv_tool_install_brings_both_commands(wheel: Path, tmp_path: Path) -> None:
+    place = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    done = uv("tool", "install", "--python", sys.executable, str(wheel), **place)
+    assert done.returncode == 0, done.stderr
+    helps(run([tmp_path / "bin" / "infer-forge", "triage", "--help"]), "triage")
+    assert (tmp_path / "bin" / "infer-forge-guard").exists()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: f"{p.parents[1].name}-{p.stem}")
