@@ -1,8 +1,8 @@
 """The plugin manifests of both clients, made from one place so that none drifts: `python -m chores.manifests [--check]`.
 
-Claude Code reads `.claude-plugin/plugin.json`, `hooks/hooks.json`, `.mcp.json`; Codex prefers `.codex-plugin/plugin.json` and
-does not expand `${CLAUDE_PLUGIN_ROOT}` in `.mcp.json`. So both call the console scripts on PATH; a missing one blocks the
-guarded tools (the hook ends with 2) and leaves the server away, which `infer-forge doctor` tells.
+Claude Code reads `.claude-plugin/plugin.json`, `hooks/hooks.json`, `.mcp.json`; Codex prefers `.codex-plugin/plugin.json`,
+does not expand `${CLAUDE_PLUGIN_ROOT}` in a server's command, and hands it only the variables that are named. So both call
+the console scripts on PATH; a missing one blocks the guarded tools (the hook ends with 2) and leaves the server away.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from chores import ROOT
 from infer_forge import __version__
+from infer_forge.clients.codex import PASSED_ON
 from infer_forge.guard import hook_config
 
 NAME = "infer-forge"
@@ -38,19 +39,20 @@ def manifests() -> dict[str, dict[str, Any]]:
         "license": "Apache-2.0",
         "keywords": ["llm", "inference", "profiling", "cuda", "sglang", "vllm", "tensorrt-llm"],
     }
-    server = {"mcpServers": {NAME: {"command": NAME, "args": ["serve"]}}}
+    command: dict[str, Any] = {"command": NAME, "args": ["serve"]}
     market = {
         "name": NAME,
         "owner": AUTHOR,
         "metadata": {"description": DESCRIPTION, "version": __version__},
         "plugins": [{"name": NAME, "source": "./", "description": DESCRIPTION, "version": __version__}],
     }
-    codex = {**plugin, "skills": "./skills/", "hooks": "./hooks/codex-hooks.json", "mcpServers": "./.mcp.json"}
+    codex = {**plugin, "skills": "./skills/", "hooks": "./hooks/codex-hooks.json", "mcpServers": "./.codex-mcp.json"}
     return {
         ".claude-plugin/plugin.json": plugin,
         ".claude-plugin/marketplace.json": market,
         ".codex-plugin/plugin.json": codex,
-        ".mcp.json": server,
+        ".mcp.json": {"mcpServers": {NAME: command}},
+        ".codex-mcp.json": {"mcpServers": {NAME: {**command, "env_vars": list(PASSED_ON)}}},
         "hooks/hooks.json": _hooks("claude"),
         "hooks/codex-hooks.json": _hooks("codex"),
     }

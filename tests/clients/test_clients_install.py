@@ -195,6 +195,18 @@ def test_a_server_that_does_not_answer_fails_the_check(home: Path, shipped: dict
     assert doctored("claude")["server-answers"] == "fail"
 
 
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_a_slow_server_is_told_in_words_of_the_client_at_hand(
+    name: str, shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "SLOW_START_S", 0.0)
+    install(name, hooks=[GUARD])
+    row = next(r for r in doctor.examine(name).tables["checks"].rows if r[0] == "server-answers")
+    assert row[1] == "fail"
+    assert ("config.toml" in row[3]) == (name == "codex")
+    assert f"infer-forge doctor --client {name}" in row[3]
+
+
 def test_doctor_tells_when_the_login_shell_of_codex_does_not_find_the_command(
     home: Path, shipped: dict[str, Path]
 ) -> None:

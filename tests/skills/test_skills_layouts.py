@@ -17,7 +17,7 @@ from infer_forge import __version__
 SCRIPTS = sorted((Path(__file__).parents[2] / "skills").glob("*/scripts/*.py"))
 SCRIPT = next(p for p in SCRIPTS if p.name == "triage.py")
 WANTED = os.environ.get("INFER_FORGE_REAL_CLIENTS") == "1"  # read before the fixtures take such variables away
-PLUGIN = (".claude-plugin", ".codex-plugin", ".mcp.json", "hooks", "skills")
+PLUGIN = (".claude-plugin", ".codex-plugin", ".mcp.json", ".codex-mcp.json", "hooks", "skills")
 
 
 def run(argv: list[str | Path], path: str = "/usr/bin:/bin", **environment: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import pytest
 from tests.clients.real.programs import ROOT, Home
 from tests.clients.real.scripted_model import Call, scripted
 
-PARTS = (".claude-plugin", ".codex-plugin", ".mcp.json", "hooks", "skills", "README.md")
+PARTS = (".claude-plugin", ".codex-plugin", ".mcp.json", ".codex-mcp.json", "hooks", "skills", "README.md")
 DENIED = "touch ran.txt; pkill -f infer-forge-no-such-process"
 
 
@@ -47,10 +47,15 @@ def test_codex_installs_the_plugin_and_its_skills_hook_and_server_work(home: Hom
     home.client("codex", "plugin", "add", "infer-forge@infer-forge")
     home.forge("guard", "status", "--compile")
     wait = Call("exec_command", {"cmd": "sleep 3"})  # the client starts its first turn without waiting for a server
-    script = [wait, Call("exec_command", {"cmd": DENIED}), Call("check_command", {"command": "ls"}, "mcp__infer_forge")]
+    asked = [
+        Call("check_command", {"command": "ls"}, "mcp__infer_forge"),
+        Call("read_node_status", {}, "mcp__infer_forge"),
+    ]
+    script = [wait, Call("exec_command", {"cmd": DENIED}), *asked]
     with scripted(script) as model:
         home.codex(model, "--dangerously-bypass-hook-trust", "-c", 'sandbox_mode="danger-full-access"')
-    _, refused, answered = model.results()
+    _, refused, answered, nodes = model.results()
+    assert str(home.state) in nodes  # the server keeps its state where the command line does
     assert "process.by_name" in refused
     assert not (home.project / "ran.txt").exists()
     assert '"allow"' in answered.replace('\\"', '"')
