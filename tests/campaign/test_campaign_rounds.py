@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from infer_forge.campaign import check_report, open_campaign
 from infer_forge.journal import open_store
 from infer_forge.journal import search_report as search
@@ -63,3 +65,12 @@ def test_a_later_round_finds_what_an_earlier_one_wrote(station: Station) -> None
     search_record = open_campaign(agent.run).last("round_open")
     assert search_record is not None
     assert any("fused norm" in str(h["title"]) for h in search_record["journal"]["hits"])
+
+
+def test_the_ceiling_is_computed_from_the_models_config_and_the_contract(station: Station, corpus: Path) -> None:
+    agent = station("planned")
+    agent.record("ceiling", config=str(corpus / "configs" / "Qwen--Qwen3-8B.config.json"))
+    found = open_campaign(agent.run).last("ceiling")
+    assert found is not None
+    assert (agent.run / str(found["path"])).is_file()
+    assert "decode" in str(found["summary"])
