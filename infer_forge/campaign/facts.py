@@ -142,7 +142,7 @@ def facts_of(campaign: Campaign, *, focus: list[str] | None = None, requirements
         raise GateRefused(
             "no contract is locked, so there is nothing to plan for",
             where=str(campaign.layout.run),
-            next_step="infer-forge campaign lock --config FILE",
+            next_step=f"infer-forge campaign next --run {campaign.layout.run}",
         )
     contract, sha256 = campaign.contract
     first = campaign.records[0]

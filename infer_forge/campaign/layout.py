@@ -206,4 +206,6 @@ def find_run(given: str | os.PathLike[str] | None = None) -> Path:
     if len(found) == 1:
         return found[0]
     what = f"{len(found)} campaigns lie here" if found else "no campaign lies here"
-    raise InputUnusable(what, where=str(here), next_step="name its run directory with --run DIR")
+    raise InputUnusable(
+        what, where=str(here), next_step="name its run directory: --run DIR, or export INFER_FORGE_RUN=DIR"
+    )

@@ -220,7 +220,7 @@ def surface(
 @click.option("--dry-run", is_flag=True, help="Say what would be imported.")
 @report_command
 def import_(folder: Path | None, mapping: Path | None, pitfalls: bool, dry_run: bool) -> Report:
-    """Bring in a folder (or file) of Markdown or JSONL: a team's old notes; or, with --pitfalls, what infer-forge ships."""
+    """Bring in Markdown, JSON or JSONL (folder or file): a team's old notes; or, with --pitfalls, what infer-forge ships."""
     from infer_forge.journal import exchange, store
 
     if (folder is None) != pitfalls:

@@ -93,12 +93,17 @@ def _server_checks(client: Client, project: Path | None) -> list[Check]:
         return [registered, Check("server-answers", FAIL, f"{type(exc).__name__}: {exc}", again)]
     slow = took > SLOW_START_S
     evidence = f"initialize answered in {took:.2f} s, {tools} tools"
-    fix = (
-        "start-up over 1 s: the first turn of `codex exec` may miss the tools; set required = true for the server"
-        if slow
-        else ""
-    )
-    return [registered, Check("server-answers", FAIL if slow else PASS, evidence, fix)]
+    return [registered, Check("server-answers", FAIL if slow else PASS, evidence, _slow_fix(client) if slow else "")]
+
+
+def _slow_fix(client: Client) -> str:
+    again = f"infer-forge doctor --client {client.NAME}"
+    if client.NAME == "codex":
+        return (
+            "add required = true to [mcp_servers.infer-forge] in config.toml: else the first turn of `codex exec` "
+            f"starts without the tools; or, where the machine was only busy: {again}"
+        )
+    return f"the first turn may miss the tools while the server starts; when the machine is less busy: {again}"
 
 
 @contextlib.contextmanager

@@ -205,7 +205,9 @@ def _log_tail(log: Path, folder: Path, known: dict[str, str]) -> str:
             file.seek(max(0, size - LOG_TAIL))
             data = file.read(LOG_TAIL)
     except OSError as exc:
-        raise InputUnusable(exc.strerror or str(exc), where=str(log)) from None
+        raise InputUnusable(
+            exc.strerror or str(exc), where=str(log), next_step="name the server's log, or leave --log away"
+        ) from None
     if size > LOG_TAIL:
         data = data[data.find(b"\n") + 1 :]
     text = redact.redact(data.decode("utf-8", "replace"), known)

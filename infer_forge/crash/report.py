@@ -181,7 +181,8 @@ def _summary(v: Verdict, step: Step) -> list[str]:
             f"{v.surfaced_at.get('file', '')}:{v.surfaced_at.get('line', '')}"
         )
     lines += [f"suspect ({s.strength}): {s.what}: {s.why} [{', '.join(s.refs[:2])}]" for s in v.suspects]
-    lines.append(f"{v.cascade_count} consequences left out")
+    if v.cascade_count:
+        lines.append(f"{v.cascade_count} consequences left out")
     lines += [f"contradiction: {c}" for c in v.contradictory]
     lines += [f"no evidence: {n}" for n in v.not_evidence[:4]]
     lines += [f"missing: {m}" for m in v.missing_inputs]

@@ -1,4 +1,4 @@
-"""Records in from a team's old notes (Markdown or JSONL, with a mapping), and out as JSONL."""
+"""Records in from a team's old notes (Markdown, JSON or JSONL, with a mapping), and out as JSONL."""
 
 from __future__ import annotations
 
@@ -50,9 +50,16 @@ def read_mapping(path: Path | None) -> dict[str, Any]:
 _Source = tuple[str, dict[str, Any], str, float]
 
 
-def _sources(folder: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
-    """(place, their fields, body, mtime) of every Markdown file and JSONL line below a folder (or in one file)."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file()) if folder.is_dir() else [folder]
+def _files(folder: Path) -> list[Path]:
+    """Every file below a folder but those in hidden folders such as `.git`; or the one file."""
+    if not folder.is_dir():
+        return [folder]
+    found = (p for p in folder.rglob("*") if not any(n.startswith(".") for n in p.relative_to(folder).parts))
+    return sorted(p for p in found if p.is_file())
+
+
+def _sources(files: list[Path], faults: list[tuple[str, str]], others: list[Path]) -> Iterator[_Source]:
+    """(place, their fields, body, mtime) of every Markdown file, JSON object and JSONL line; `others` gets the rest."""
     for file in files:
         kind = file.suffix.lower()
         if kind in (".md", ".markdown"):
@@ -68,6 +75,34 @@ def _sources(folder: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
             yield str(file), head, body, file.stat().st_mtime
         elif kind in (".jsonl", ".ndjson"):
             yield from _lines(file, faults)
+        elif kind == ".json":
+            yield from _objects(file, faults)
+        else:
+            others.append(file)
+
+
+def _objects(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
+    """One object, or a list of them; each is a record."""
+    if file.stat().st_size > _MOST_BYTES:
+        faults.append((str(file), f"larger than {_MOST_BYTES >> 20} MiB"))
+        return
+    try:
+        data: Any = jsonio.loads(file.read_bytes(), where=str(file))
+    except ForgeError as exc:
+        faults.append((str(file), exc.what))
+        return
+    rows = cast("list[Any]", data) if isinstance(data, list) else [data]
+    for number, row in enumerate(rows):
+        yield _of_json(f"{file}#{number}" if len(rows) > 1 else str(file), row, file.stat().st_mtime)
+
+
+def _of_json(place: str, data: Any, mtime: float) -> _Source:
+    plain: dict[str, Any] = {"body": json.dumps(data)}
+    row = cast("dict[str, Any]", data) if isinstance(data, dict) else plain
+    if row.pop("id", None) is not None:  # a line of our own export: the same record, so the same id
+        row.setdefault("source", None)
+    body = row.pop("body", None)
+    return place, row, str(body if body is not None else row.pop("text", "")), mtime
 
 
 def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
@@ -82,12 +117,7 @@ def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
             except ForgeError as exc:
                 faults.append((place, exc.what))
                 continue
-            plain: dict[str, Any] = {"body": json.dumps(fields)}
-            row = cast("dict[str, Any]", fields) if isinstance(fields, dict) else plain
-            if row.pop("id", None) is not None:  # a line of our own export: the same record, so the same id
-                row.setdefault("source", None)
-            body = row.pop("body", None)
-            yield place, row, str(body if body is not None else row.pop("text", "")), mtime
+            yield _of_json(place, fields, mtime)
 
 
 def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any]) -> Record:
@@ -112,17 +142,36 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
 
 
 def import_notes(store: Store, folder: Path, mapping: dict[str, Any], *, dry_run: bool = False) -> Report:
-    """Bring notes in; what cannot be read is told with its place, the rest goes in. Repeating it adds nothing twice."""
+    """Bring notes in; what cannot be read is told with its place, the rest goes in. Repeating it adds nothing twice.
+
+    Files of other kinds (and hidden folders) are left out; the table `other_files` counts them by ending.
+    """
     good: list[Record] = []
     faults: list[tuple[str, str]] = []
-    for place, theirs, body, mtime in _sources(folder, faults):
+    others: list[Path] = []
+    for place, theirs, body, mtime in _sources(_files(folder), faults, others):
         try:
             good.append(_record(place, theirs, body, mtime, mapping))
         except ForgeError as exc:
             faults.append((place, exc.what))
     if not good and not faults:
-        raise InputUnusable("holds no Markdown and no JSONL", where=str(folder), next_step="name a folder of notes")
-    return _imported(store, good, faults, dry_run)
+        raise InputUnusable(
+            "holds no Markdown, JSON or JSONL", where=str(folder), next_step="name a folder of notes, or convert them"
+        )
+    return _told_of(others, _imported(store, good, faults, dry_run))
+
+
+def _told_of(others: list[Path], report: Report) -> Report:
+    """Say what was not looked at: silence would read as "all imported"."""
+    if not others:
+        return report
+    by_ending: dict[str, list[Path]] = {}
+    for file in others:
+        by_ending.setdefault(file.suffix.lower() or "(none)", []).append(file)
+    rows = [(ending, len(files), str(files[0])) for ending, files in sorted(by_ending.items())]
+    report.add(Table("other_files", ["ending", "files", "first"], rows))
+    report.summary.append(f"{len(others)} files left out: neither Markdown nor JSON nor JSONL")
+    return report
 
 
 def import_pitfalls(store: Store, *, dry_run: bool = False) -> Report:
@@ -139,7 +188,7 @@ def _imported(store: Store, good: list[Record], faults: list[tuple[str, str]], d
     report.extra = {"ids": ids}
     verb = "would be imported" if dry_run else "imported"
     report.summary = [f"{len(good)} records {verb}, {len(faults)} refused"]
-    report.next_step = "infer-forge journal import ... without --dry-run" if dry_run else "infer-forge journal filter"
+    report.next_step = "the same command without --dry-run" if dry_run else "infer-forge journal filter"
     return report
 
 

@@ -127,14 +127,19 @@ def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path)
     (notes / "c.jsonl").write_text('{"subject": "from lines", "text": "x"}\n{broken\n[1]\n')
     (notes / "d.md").write_text("---\n: [\n---\n")
     (notes / "e.bin").write_bytes(b"\xff")
+    (notes / "f.json").write_text('[{"subject": "first of two"}, {"subject": "second of two"}]')
+    (notes / "g.json").write_text("{broken")
+    (notes / ".git").mkdir()
+    (notes / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     mapping = tmp_path / "map.yaml"
     mapping.write_text("fields: {subject: title}\ndims: {machine: gpu}\ndefaults: {kind: note}\n")
     with open_store() as store:
         first = import_notes(store, notes, read_mapping(mapping))
         again = import_notes(store, notes, read_mapping(mapping))
         assert again.extra["ids"] == first.extra["ids"]
-        assert len(first.extra["ids"]) == 4
-        assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md"]
+        assert len(first.extra["ids"]) == 6
+        assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md", "g.json"]
+        assert [(*r[:2], Path(r[2]).name) for r in first.tables["other_files"].rows] == [(".bin", 1, "e.bin")]
         assert [h.fields["title"] for h in search(store, "moe", {"gpu": ["NVIDIA H200"]})] == ["old finding"]
 
 
