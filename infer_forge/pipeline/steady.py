@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 
@@ -29,10 +30,11 @@ class Choice:
 
 def temper(lane: Lane) -> None:
     """Give every pass its temperature with the evidence."""
-    groups: dict[tuple[str, int | None, int | None], list[Pass]] = {}
+    groups: dict[tuple[str, int | None, int | None, int], list[Pass]] = {}
+    sizes = _sizes(lane)
     for p in lane.passes:
         if not p.partial and p.layers:
-            groups.setdefault((p.stage, p.batch, _bucket(p.tokens)), []).append(p)
+            groups.setdefault((p.stage, p.batch, _bucket(p.tokens), sizes[p.number]), []).append(p)
     for members in groups.values():
         for k, p in enumerate(members):
             later = [q.wall_ns for q in members[k + 1 :]]
@@ -46,6 +48,22 @@ def temper(lane: Lane) -> None:
                 p.temperature, p.evidence = "warm-up", setup
             elif len(members) > 1:
                 p.temperature = "steady"
+
+
+def _sizes(lane: Lane) -> dict[int, int]:
+    """Pass -> class of its work: of passes whose batch and tokens nobody says, those of about the same busy time are alike.
+
+    What is cold waits for the host; it does not keep the device busy for longer. A pass that does is of another size (a
+    prefill beside decodes, in a trace without marks), and says nothing about the others.
+    """
+    found = {p.number: 0 for p in lane.passes}
+    unknown = [p for p in lane.passes if p.batch is None and p.tokens is None and not p.partial and p.layers]
+    size, least = 0, 0
+    for p in sorted(unknown, key=lambda p: p.busy_ns):
+        if p.busy_ns > COLD_RATIO * least:
+            size, least = size + 1, p.busy_ns
+        found[p.number] = size
+    return found
 
 
 def _bucket(tokens: int | None) -> int | None:
@@ -78,22 +96,25 @@ def representative(lane: Lane, stage: str) -> Choice | None:
     if not whole:
         return None
     good = [p for p in whole if p.temperature == "steady"] or [p for p in whole if p.temperature != "cold"] or whole
-    count: dict[tuple[int | None, int], int] = {}
-    for p in good:
-        count[p.batch, len(p.layers)] = count.get((p.batch, len(p.layers)), 0) + 1
+    sizes = _sizes(lane)
+    count = Counter((p.batch, len(p.layers), sizes[p.number]) for p in good)
     best = max(count, key=lambda k: (count[k], k[1]))
-    same = [p for p in good if (p.batch, len(p.layers)) == best]
+    same = [p for p in good if (p.batch, len(p.layers), sizes[p.number]) == best]
     middle = median(p.wall_ns for p in same)
     chosen = min(same, key=lambda p: (abs(p.wall_ns - middle), p.number))
     if len(same) == 1:
         return Choice(chosen, "the only whole pass of its stage and batch: whether it is steady cannot be told")
     cold = sum(p.temperature in ("cold", "warm-up") for p in whole)
     left = f", {cold} cold or warm-up left out" if cold else ""
-    return Choice(chosen, f"nearest to the median wall time of {len(same)} steady passes with batch {best[0]}{left}")
+    which = f"with batch {best[0]}" if best[0] is not None else "of unknown batch"
+    if others := len(good) - len(same):
+        left += f", {others} of another size left out"
+    return Choice(chosen, f"nearest to the median wall time of {len(same)} steady passes {which}{left}")
 
 
 def alike(lane: Lane, chosen: Pass) -> list[Pass]:
-    """Whole passes that may be averaged with the chosen one: same stage, batch and layer count, not cold."""
+    """Whole passes that may be averaged with the chosen one: same stage, batch, size and layer count, not cold."""
+    sizes = _sizes(lane)
     return [
         p
         for p in lane.passes
@@ -102,6 +123,7 @@ def alike(lane: Lane, chosen: Pass) -> list[Pass]:
             not p.partial
             and p.stage == chosen.stage
             and p.batch == chosen.batch
+            and sizes[p.number] == sizes[chosen.number]
             and len(p.layers) == len(chosen.layers)
             and p.temperature == chosen.temperature
         )

@@ -109,6 +109,17 @@ def test_a_slow_first_pass_is_cold_by_its_duration_against_the_later_ones(tmp_pa
     assert all(r["temperature"] != "cold" for r in rows[1:])
 
 
+@pytest.mark.parametrize("spec", ["unmarked", "hf"])
+def test_long_passes_between_short_ones_are_of_another_size_not_cold(spec: str, tmp_path: Path) -> None:
+    files, _ = generate(SPECS[spec], tmp_path / "t.json", 105)
+    report = run(files[0])
+    rows = report.tables["passes"].dicts()
+    walls = sorted(r["wall_ms"] for r in rows)
+    assert walls[-1] > 5 * walls[0]  # prefills and decodes that no mark tells apart
+    assert {r["temperature"] for r in rows} <= {"steady", None}
+    assert "of another size left out" in report.extra["checklist"]["3_passes"]["chosen"][0]["reason"]
+
+
 def test_without_a_triage_no_layer_is_picked_and_asking_for_one_is_refused(
     made: Callable[..., tuple[Path, Path]],
 ) -> None:
