@@ -189,7 +189,8 @@ def made(entry: Entry) -> dict[str, Any]:
 def text(entry: Entry) -> str:
     """The file of one entry."""
     head = "# Made by scripts/search_configs.py; change the table there.\n"
-    return head + yaml.safe_dump(made(entry), sort_keys=False, width=110, allow_unicode=True)
+    text: str = yaml.safe_dump(made(entry), sort_keys=False, width=110, allow_unicode=True)  # pyright: ignore[reportUnknownMemberType]
+    return head + text
 
 
 def main(argv: list[str]) -> int:

@@ -23,7 +23,8 @@ class Column:
 
     Attributes:
         name: as it stands in JSON.
-        unit: `text`, `int`, `us`, `ms`, `s`, `seconds` (to the microsecond), `ns`, `bytes`, `pct`, `ratio` or `number`; empty: taken from the name's ending.
+        unit: `text`, `int`, `us`, `ms`, `s`, `seconds`, `ns`, `bytes`, `pct`, `ratio` or `number`; empty: taken
+            from the name's ending.
         help: one line for the reader; shown on HTML pages.
     """
 

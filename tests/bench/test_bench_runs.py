@@ -221,7 +221,7 @@ def begun(
     raw = raw_config(config.model)
     raw["engines"][0]["env"] = {"FAKE_ENGINE": "slow_start=3"}
     path = tmp_path / "c.yaml"
-    path.write_text(yaml.safe_dump(raw))
+    path.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
     argv = [
         sys.executable,
         "-m",
@@ -277,7 +277,7 @@ def test_the_commands_run_from_workload_to_baseline(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     raw = raw_config(str(make_model(tmp_path / "model")))
     raw["grid"] = SHORT
-    path.write_text(yaml.safe_dump(raw))
+    path.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
     run = tmp_path / "run"
     common = ["--run", str(run), "--config", str(path), "--format", "json"]
 

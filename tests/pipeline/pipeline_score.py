@@ -45,7 +45,7 @@ def score(spec: Spec, folder: Path, seed: int) -> Score:
             for device in np.unique(work.device).tolist():
                 lane = build(one, one.rank, device, spec.layers, spec.mtp)
                 found.passes += len(lane.passes)
-                rank = one.rank if spec.ranks > 1 else 0
+                rank = (one.rank or 0) if spec.ranks > 1 else 0
                 for row in lane.rows.tolist():
                     key = (rank, device, int(work.stream[row]), int(work.ts_ns[row]), one.names[work.name[row]])
                     true = want.get(key)
