@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base.atomic import write_atomic as write_atomic
 from infer_forge.base.errors import InputUnusable
@@ -30,7 +30,29 @@ def dumps(value: Any, *, indent: bool = False) -> bytes:
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | (orjson.OPT_INDENT_2 if indent else 0)
-    return orjson.dumps(value, default=_plain, option=options)
+    try:
+        return orjson.dumps(value, default=_plain, option=options)
+    except TypeError as exc:
+        if "64-bit" not in str(exc):
+            raise
+    return orjson.dumps(_bounded(value), default=_plain, option=options)
+
+
+def _bounded(value: Any) -> Any:
+    """The same with whole numbers beyond 64 bits, which no reader keeps whole, as floating-point ones."""
+    if hasattr(value, "to_json"):
+        return _bounded(value.to_json())
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value)
+        return {k: _bounded(v) for k, v in pairs.items()}
+    if isinstance(value, (list, tuple)):
+        return [_bounded(v) for v in cast("list[Any]", value)]
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    return value
 
 
 def loads(data: bytes | str, *, where: str = "input") -> Any:

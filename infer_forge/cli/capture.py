@@ -32,16 +32,24 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
     help="Take the lengths from this run directory's slow scenario.",
 )
 @click.option(
-    "--input-len", type=click.IntRange(1), help="Prompt length of the prefill workload in tokens (4096 without it)."
+    "--input-len",
+    type=click.IntRange(1, 100_000_000),
+    help="Prompt length of the prefill workload in tokens (4096 without it).",
 )
 @click.option(
-    "--output-len", type=click.IntRange(1), help="Output length of the decode workload in tokens (512 without it)."
+    "--output-len",
+    type=click.IntRange(1, 100_000_000),
+    help="Output length of the decode workload in tokens (512 without it).",
 )
 @click.option(
     "--requests", type=click.IntRange(1, 4096), default=8, show_default=True, help="Requests in flight at once."
 )
 @click.option(
-    "--warmup", type=click.IntRange(0), default=10, show_default=True, help="Requests before the profiler starts."
+    "--warmup",
+    type=click.IntRange(0, 100_000),
+    default=10,
+    show_default=True,
+    help="Requests before the profiler starts.",
 )
 @click.option(
     "--steps", type=click.IntRange(1, 1000), default=5, show_default=True, help="Forward passes wanted in the trace."

@@ -23,12 +23,18 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--trace", type=_FILE, help="Trace of that point: its steps are held against their floors.")
 @click.option(
-    "--input-len", type=click.IntRange(1), help="Prompt tokens. Default: the contract's first scenario, else 1024."
+    "--input-len",
+    type=click.IntRange(1, 1_000_000_000),
+    help="Prompt tokens. Default: the contract's first scenario, else 1024.",
 )
 @click.option(
-    "--output-len", type=click.IntRange(1), help="Output tokens; decode is taken in their middle. Default: likewise."
+    "--output-len",
+    type=click.IntRange(1, 1_000_000_000),
+    help="Output tokens; decode is taken in their middle. Default: likewise.",
 )
-@click.option("--batch", type=click.IntRange(1), help="Requests of a decode step. Default: likewise, else 16.")
+@click.option(
+    "--batch", type=click.IntRange(1, 1_000_000_000), help="Requests of a decode step. Default: likewise, else 16."
+)
 @click.option("--no-cache", is_flag=True, help="Read the trace itself; neither use nor fill the column cache.")
 @report_command
 def command(

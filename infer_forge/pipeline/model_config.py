@@ -116,6 +116,10 @@ class ModelShape:
         return _BITS[self.quantization]
 
 
+_MOST_LAYERS = 10_000
+"""Far beyond any model; a damaged number must not fill the memory."""
+
+
 def read_config(path: Path) -> ModelShape:
     """Read a config.json.
 
@@ -153,6 +157,13 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
     layers = _int(get("num_hidden_layers"), get("n_layer"), get("n_layers"), get("num_layers"))
     if diffusion and double is not None:
         layers = double + (single or 0)
+    drafts = _int(get("num_nextn_predict_layers"), get("mtp_num_hidden_layers"), get("mtp_transformer_layers")) or 0
+    if max(layers or 0, drafts) > _MOST_LAYERS:
+        raise InputUnusable(
+            f"names {max(layers or 0, drafts):,} layers; no model has more than {_MOST_LAYERS:,}",
+            where=source.path if source else "config",
+            next_step="give the deployed model's config.json",
+        )
     if layers is None or layers < 1:
         raise InputUnusable(
             "names no number of layers (num_hidden_layers)",
@@ -171,7 +182,7 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
     shape = ModelShape(
         model_type=str(get("model_type") or get("_class_name") or "unknown"),
         layers=layers,
-        drafts=_int(get("num_nextn_predict_layers"), get("mtp_num_hidden_layers"), get("mtp_transformer_layers")) or 0,
+        drafts=drafts,
         types=(),
         hidden=hidden,
         heads=heads,

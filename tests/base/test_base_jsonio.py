@@ -80,3 +80,11 @@ def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
     jsonio.write_atomic(tmp_path / "link", "new")
     assert (tmp_path / "real").read_text() == "new"
     assert (tmp_path / "link").is_symlink()
+
+
+def test_whole_numbers_beyond_64_bits_are_written_as_floating_point_ones() -> None:
+    assert jsonio.loads(jsonio.dumps({"a": [10**30, (-(10**25), 7)], "b": 10**400, "c": 2**64 - 1})) == {
+        "a": [1e30, [-1e25, 7]],
+        "b": None,
+        "c": 2**64 - 1,
+    }

@@ -100,3 +100,9 @@ def test_every_real_config_has_its_layers_and_types(corpus: Path) -> None:
         name = file.name.removesuffix(".config.json")
         if name in known:
             assert (shape.layers, dict(Counter(t.label for t in shape.types))) == known[name]
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", "num_nextn_predict_layers"])
+def test_a_number_of_layers_that_no_model_has_is_refused_at_once(name: str) -> None:
+    with pytest.raises(InputUnusable, match="no model has more"):
+        shape_of({"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, name: 99_999_999_999})
