@@ -41,7 +41,8 @@ def test_every_step_of_the_gb300_run_has_48_attention_and_96_bmm_kernels(corpus:
     assert found.ranks == [0, 1, 2, 3]
     assert len(found.skipped) == 1
     for trace in found.traces:
-        stages = [trace.stages[s] for s in trace.windows.stage.tolist()]
+        ids: list[int] = trace.windows.stage.tolist()
+        stages = [trace.stages[s] for s in ids]
         assert (stages.count("prefill"), stages.count("decode")) == (8, 8)
         for tag, count in (("fmha", 48), ("bmm_", 96)):
             hit = np.array([tag in n.lower() for n in trace.names])[trace.work.name]

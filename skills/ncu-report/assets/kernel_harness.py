@@ -75,7 +75,9 @@ def main():
         end.synchronize()
         if i >= 3:
             times.append(begin.elapsed_time(end) * 1000)
-    print(f"time_us median {statistics.median(times):.2f} min {min(times):.2f} max {max(times):.2f} over 50 runs, cold L2")
+    print(
+        f"time_us median {statistics.median(times):.2f} min {min(times):.2f} max {max(times):.2f} over 50 runs, cold L2"
+    )
     torch.cuda.cudart().cudaProfilerStart()
     for _ in range(args.launches):
         candidate(*given, out)
