@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from infer_forge.base.errors import ForgeError
 from infer_forge.base.records import Report
 from infer_forge.campaign import coverage, gates, repo, verdicts
 from infer_forge.campaign.book import Campaign
+from infer_forge.campaign.companions import pages_to_read
 from infer_forge.campaign.inputs import Inputs
+from infer_forge.campaign.rules_start import unread
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def _before_contract(campaign: Campaign, run: str) -> Step | None:
         words = " ".join(f"--set {fields[n]}" for n in lacking if n in fields)
         return _record("inputs", run, words, f"ask the user for: {', '.join(lacking)}")
     if gates.look(campaign, "A9").result == "fail":
-        return _record("companions", run, "--set read=SKILL.md,...", "read the companion skills first (A9)")
+        return _companions(campaign, run)
     if not campaign.of("history"):
         return _record("history", run, "--json FILE", "read the pull-request history before anything is measured (A43)")
     if not campaign.of("pr_check"):
@@ -65,6 +68,14 @@ def _before_contract(campaign: Campaign, run: str) -> Step | None:
     if not campaign.of("contract_lock"):
         return Step(f"infer-forge campaign lock {run} --config FILE", "lock the contract before any result")
     return None
+
+
+def _companions(campaign: Campaign, run: str) -> Step:
+    gone = unread(campaign)
+    pages = pages_to_read(gone, campaign.checkout)
+    read = ",".join(shlex.quote(str(p)) for p in pages) or "SKILL.md,..."
+    why = f"read the companion skills first, then record that they were read (A9); not read: {', '.join(gone)}"
+    return _record("companions", run, f"--set read={read}", why)
 
 
 def _before_baseline(campaign: Campaign, run: str) -> Step | None:

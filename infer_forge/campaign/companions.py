@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,15 @@ def find_history(checkout: Path | None, environ: Mapping[str, str] | None = None
             found.path = place.resolve()
             break
     return found
+
+
+def pages_to_read(words: Iterable[str], checkout: Path | None) -> list[Path]:
+    """`SKILL.md` of the companions whose name holds one of these words (A9), as far as they are found."""
+    history = find_history(checkout).path
+    folders = [find_skill(n).path for n in (*SKILLS.values(), "model-pr-history")]
+    pages = [f / "SKILL.md" for f in (history, *folders) if f is not None and (f / "SKILL.md").is_file()]
+    chosen = (next((p for p in pages if word in p.parent.name), None) for word in words)
+    return list(dict.fromkeys(p for p in chosen if p is not None))
 
 
 def survey(checkout: Path | None) -> list[Found]:

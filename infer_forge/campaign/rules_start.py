@@ -113,12 +113,16 @@ def _frameworks(campaign: Campaign) -> Answer:
     return ok(f"{', '.join(sorted(wanted))} in {len(pages)} pages")
 
 
+def unread(campaign: Campaign) -> list[str]:
+    """Words of `READ_FIRST` that neither a companion that was read nor a blocker holds."""
+    names = " ".join(str(f["path"]).lower() for r in campaign.of("companions") for f in r["read"])
+    told = {str(b["what"]) for b in campaign.of("blocker")}
+    return [w for w in READ_FIRST if w not in names and not any(w in t for t in told)]
+
+
 @rule("A9", "history", "the companion skills were read before the baseline")
 def _read(campaign: Campaign) -> Answer:
-    names = " ".join(str(f["path"]).lower() for r in campaign.of("companions") for f in r["read"])
-    gone = [w for w in READ_FIRST if w not in names]
-    told = {str(b["what"]) for b in campaign.of("blocker")}
-    gone = [w for w in gone if not any(w in t for t in told)]
+    gone = unread(campaign)
     if gone:
         return bad(
             f"not read: {', '.join(gone)}",

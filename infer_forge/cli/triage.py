@@ -21,7 +21,9 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("traces", nargs=-1, required=True, type=GivenPath(path_type=Path))
 @click.option("--mapping", type=_FILE, help="Trace of the graph capture: resolves the kernels of graph replays.")
 @click.option(
-    "--against", type=GivenPath(path_type=Path), help="A second trace (or folder): side by side, in ms per step."
+    "--against",
+    type=GivenPath(path_type=Path),
+    help="A second trace (or folder), b beside a: differences are b - a in ms per step, so give the old one first.",
 )
 @click.option(
     "--min-share",

@@ -133,6 +133,21 @@ def _header(a: _Side, b: _Side, options: Options) -> Header:
     )
 
 
+_TELL_APART = ("gpu", "framework", "world_size", "stacks", "cuda_graph")
+"""Facts of a capture that make a difference of times by themselves."""
+
+
+def _unlike(a: _Side, b: _Side) -> list[Finding]:
+    """What both captures state, and state differently: the figures then compare that as well."""
+    one, two = (header.capture(Input([s.scene], [s.line]), [s.scene]) for s in (a, b))
+    apart = [k for k in _TELL_APART if None not in (one[k], two[k]) and one[k] != two[k]]
+    if not apart:
+        return []
+    told = "; ".join(f"{k}: a {one[k]}, b {two[k]}" for k in apart)
+    step = "do not read the differences as a regression; for one, capture both sides alike"
+    return [Finding("CAPTURES_DIFFER", f"the captures are not alike: {told}", "warning", next_step=step)]
+
+
 def _warnings(a: _Side, b: _Side) -> list[Finding]:
     out: list[Finding] = []
     for name, side in (("a", a), ("b", b)):
@@ -141,6 +156,7 @@ def _warnings(a: _Side, b: _Side) -> list[Finding]:
             out.append(Finding("NO_STEPS", text, "warning", next_step="capture with step annotations"))
         found = health.health(side.scene, side.line, mapped=False)
         out += [Finding(f.code, f"{name}: {f.message}", f.severity, f.figure, f.threshold, f.next_step) for f in found]
+    out += _unlike(a, b)
     only = set(a.steps) ^ set(b.steps)
     if only - {"outside"}:
         text = f"stages that only one side has: {', '.join(sorted(only))}"

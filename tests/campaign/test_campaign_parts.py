@@ -14,9 +14,20 @@ from hypothesis import strategies as st
 from infer_forge.base import contracts
 from infer_forge.base.contract_model import QualityGate, Soak
 from infer_forge.base.errors import InputUnusable, UsageFault
-from infer_forge.campaign import accuracy, companions, inputs, mechanism, pages, stability
+from infer_forge.campaign import (
+    accuracy,
+    advice,
+    begin,
+    book,
+    companions,
+    inputs,
+    mechanism,
+    pages,
+    recording,
+    stability,
+)
 from infer_forge.campaign.layout import run_name, slug
-from tests.campaign.campaign_agent import make_checkout
+from tests.campaign.campaign_agent import READ, make_checkout
 
 # ------------------------------------------------------------------------------------------------------------ roots
 
@@ -44,6 +55,24 @@ def test_a_linked_skill_is_followed(tmp_path: Path) -> None:
     root.mkdir(parents=True)
     (root / "ncu-report").symlink_to(real)
     assert companions.find_skill("ncu-report", {"HOME": str(tmp_path)}).path == real
+
+
+def test_the_next_step_of_a_new_campaign_names_the_pages_to_read_and_then_only_those_that_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    given = {"model": "a/qwen3-8b", "gpu_model": "H200", "gpu_count": 1, "precision": "bf16"}
+    begin.init(given, root=tmp_path, checkout=make_checkout(tmp_path / "sglang"), compare=["vllm"])
+    (run,) = (tmp_path / "runs").iterdir()
+    campaign = book.open_campaign(run)
+    step = advice.next_step(campaign)
+    pages = step.command.split("read=")[1].split(",")
+    assert [Path(p).parent.name for p in pages] == list(READ)
+    assert all(Path(p).is_file() for p in pages)
+    campaign, _ = recording.record(campaign, "companions", {"read": pages[:3]})
+    left = advice.next_step(campaign)
+    assert left.command.endswith(f"--set read={pages[3]}")
+    assert "not read: history" in left.why
 
 
 def test_the_loop_runtime_is_found_by_variable_by_skill_by_plugin_or_every_place_is_told(tmp_path: Path) -> None:

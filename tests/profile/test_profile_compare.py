@@ -85,6 +85,15 @@ def test_a_capture_without_steps_counts_as_one_and_says_so(trace_writer: Make) -
     assert "NO_STEPS" in {f.code for f in report.findings}
 
 
+def test_captures_of_another_kind_are_told_apart(trace_writer: Make) -> None:
+    a = decode(trace_writer("a.json", world=4, stacks=True), 3, 100.0)
+    b = decode(trace_writer("b.json", world=8), 3, 100.0)
+    told = [f for f in compare([a], [b], ALL).findings if f.code == "CAPTURES_DIFFER"]
+    assert len(told) == 1
+    assert "world_size: a 4, b 8" in told[0].message
+    assert not [f for f in compare([a], [a], ALL).findings if f.code == "CAPTURES_DIFFER"]
+
+
 def test_all_ranks_at_once_are_a_usage_fault(trace_writer: Make) -> None:
     a = trace_writer("a.json").kernel("my_kernel", 1000, 10).write()
     with pytest.raises(UsageFault, match="rank by rank"):
