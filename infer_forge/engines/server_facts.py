@@ -257,6 +257,8 @@ def read_args(path: str | Path, framework: str | None = None) -> ServerFacts:
         raise InputUnusable(fault.strerror or str(fault), where=where) from None
     try:
         raw: Any = json.loads(text)
+    except RecursionError:
+        raw = None  # nested beyond sense
     except ValueError:
         raw = _yaml(text)
     if not isinstance(raw, dict):
@@ -269,7 +271,7 @@ def _yaml(text: str) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return None
 
 

@@ -127,3 +127,11 @@ def test_a_real_vllm_log_tells_its_configuration(corpus: Path) -> None:
     )
     assert "oom" in {f.name for f in facts.failures}
     assert not facts.ready
+
+
+@pytest.mark.parametrize("text", ['{"a":' * 50_000 + "1" + "}" * 50_000, "[" * 50_000, "- " * 3_000 + "x"])
+def test_arguments_nested_beyond_sense_are_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "args.json"
+    file.write_text(text)
+    with pytest.raises(InputUnusable, match="holds no server arguments"):
+        server_facts.read_args(file)
