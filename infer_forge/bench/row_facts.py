@@ -81,19 +81,15 @@ def conditions(
     task: Task,
 ) -> dict[str, Any]:
     """Row fields that the result file does not know. None is left as it is."""
-    config, scenario = session.config, task.scenario
+    config = session.config
     client = session.client
     words = [*candidate.flags, *candidate.options]
     argv = candidate.command(config, 0) if engine is None else engine.argv
     taken = session.helps.get(candidate.framework)
-    prompts = session.workload.scenarios[scenario.name] if session.workload else None
     prefixes = frameworks.GRAMMARS[candidate.framework].environment
     variables = {**{k: v for k, v in os.environ.items() if k.startswith(prefixes)}, **candidate.env}
-    sampling = session.contract.sampling if session.contract else None
-
     environment = session.environments.get(candidate.framework)
     machine: dict[str, Any] = environment.facts if environment else {}
-    model = session.fingerprint
 
     def fact(name: str) -> Any:
         """What the server said, else what its command asked for."""
@@ -118,6 +114,34 @@ def conditions(
         "hardware.driver_version": machine.get("driver"),
         "hardware.cuda_version": machine.get("cuda"),
         "hardware.visible_devices": variables.get("CUDA_VISIBLE_DEVICES") or os.environ.get("CUDA_VISIBLE_DEVICES"),
+        **_workload(session, task),
+        "spec_decode.enabled": any("specul" in w for w in words),
+        "spec_decode.algorithm": fact("speculative_algorithm"),
+        "cache.prefix_cache_enabled": fact("prefix_cache"),
+        "cache.kv_cache_tokens": fact("kv_cache_tokens"),
+        "memory.gpu_memory_utilization": fact("memory_fraction"),
+        "memory.kv_cache_dtype": fact("kv_cache_dtype"),
+        **_identity(session, engine),
+        "identity.attention_backend": fact("attention_backend"),
+        "client.name": client.name if client else None,
+        "client.version": client.version if client else None,
+        "client.sha256": client.sha256 if client else None,
+        "server_command": redact(shlex.join(argv)),
+        "server_env": redact_environment(variables),
+        "profiler_on": any("profiler" in w for w in argv) or any("PROFILE" in k for k in variables),
+        "validated_cli_flags": {c["flag"]: c["state"] for c in engine.flags} if engine else None,
+        "artifacts.server_log": engine.log if engine else None,
+        "artifacts.server_help_sha256": taken.server.sha256 if taken else None,
+        "artifacts.server_binary_help_sha256": taken.server.sha256 if taken and engine else None,
+    }
+
+
+def _workload(session: Session, task: Task) -> dict[str, Any]:
+    """What was asked of the server."""
+    config, scenario = session.config, task.scenario
+    prompts = session.workload.scenarios[scenario.name] if session.workload else None
+    sampling = session.contract.sampling if session.contract else None
+    return {
         "workload.scenario": scenario.name,
         "workload.dataset_sha256": prompts.sha256 if prompts else None,
         "workload.input_len_label_tokens": float(scenario.input_len),
@@ -131,12 +155,13 @@ def conditions(
         "workload.ignore_eos": sampling.ignore_eos if sampling else True,
         "workload.streaming": True,
         "workload.warmup_requests": 1,
-        "spec_decode.enabled": any("specul" in w for w in words),
-        "spec_decode.algorithm": fact("speculative_algorithm"),
-        "cache.prefix_cache_enabled": fact("prefix_cache"),
-        "cache.kv_cache_tokens": fact("kv_cache_tokens"),
-        "memory.gpu_memory_utilization": fact("memory_fraction"),
-        "memory.kv_cache_dtype": fact("kv_cache_dtype"),
+    }
+
+
+def _identity(session: Session, engine: lifecycle.Engine | None) -> dict[str, Any]:
+    """What was served, and how it was split."""
+    config, model = session.config, session.fingerprint
+    return {
         "identity.served_model": engine.served_models[0] if engine and engine.served_models else None,
         "identity.model_fingerprint": model.sha256 if model else None,
         "identity.tokenizer_sha256": model.tokenizer_sha256 if model else None,
@@ -148,15 +173,4 @@ def conditions(
         "identity.pipeline_parallel": config.pp,
         "identity.data_parallel": config.dp,
         "identity.expert_parallel": config.ep,
-        "identity.attention_backend": fact("attention_backend"),
-        "client.name": client.name if client else None,
-        "client.version": client.version if client else None,
-        "client.sha256": client.sha256 if client else None,
-        "server_command": redact(shlex.join(argv)),
-        "server_env": redact_environment(variables),
-        "profiler_on": any("profiler" in w for w in argv) or any("PROFILE" in k for k in variables),
-        "validated_cli_flags": {c["flag"]: c["state"] for c in engine.flags} if engine else None,
-        "artifacts.server_log": engine.log if engine else None,
-        "artifacts.server_help_sha256": taken.server.sha256 if taken else None,
-        "artifacts.server_binary_help_sha256": taken.server.sha256 if taken and engine else None,
     }
