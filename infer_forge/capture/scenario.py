@@ -51,5 +51,5 @@ def _furthest_behind(folder: Path, known: set[str]) -> str | None:
         rows = [dict(zip(columns, row, strict=True)) for row in table.get("rows", [])]
         losing = [r for r in rows if r.get("verdict") in _LOSING and r.get("scenario") in known]
         if losing:
-            return min(losing, key=lambda r: (_LOSING.index(r["verdict"]), float(r.get("gap_pct") or 0)))["scenario"]
+            return min(losing, key=lambda r: (_LOSING.index(r["verdict"]), float(r.get("mean_pct") or 0)))["scenario"]
     return None

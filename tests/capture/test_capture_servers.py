@@ -193,6 +193,10 @@ def test_lengths_come_from_the_scenario_that_is_furthest_behind(tmp_path: Path) 
         slow_scenario(tmp_path)
     (folder / "contract.json").write_text(json.dumps({"contract": {"grid": {"scenarios": scenarios}}}))
     assert slow_scenario(tmp_path) == ("sum", {"prefill": Shape(8000, 1), "decode": Shape(1, 800)})
-    table = {"columns": ["scenario", "verdict"], "rows": [["sum", "tie"], ["chat", "behind"]]}
-    (folder / "gap.json").write_text(json.dumps({"tables": {"gap": table}}))
-    assert slow_scenario(tmp_path) == ("chat", {"prefill": Shape(1000, 1), "decode": Shape(1, 900)})
+    for rows, slow in (
+        ([["sum", "tie", 0.1], ["chat", "behind", -2.0]], "chat"),
+        ([["sum", "behind", -9.0], ["chat", "behind", -2.0]], "sum"),
+    ):
+        table = {"columns": ["scenario", "verdict", "mean_pct"], "rows": rows}
+        (folder / "gap.json").write_text(json.dumps({"tables": {"gap": table}}))
+        assert slow_scenario(tmp_path)[0] == slow
