@@ -15,7 +15,8 @@ def _report(kind: str, changes: list[Change], notes: Iterable[str], next_step: s
     report = Report(kind, next_step=next_step)
     report.add(Table("changes", ["what", "where", "outcome"], [(c.what, c.where, c.outcome) for c in changes]))
     skipped = sum(c.outcome.startswith("skipped") for c in changes)
-    report.summary = [f"{len(changes) - skipped} in place" + (f", {skipped} skipped: see the table" if skipped else "")]
+    done = "in place" if kind == "install" else "taken away or not there"
+    report.summary = [f"{len(changes) - skipped} {done}" + (f", {skipped} skipped: see the table" if skipped else "")]
     report.summary += [f"still to do by a person: {note}" for note in notes]
     return report
 

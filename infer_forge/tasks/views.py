@@ -34,6 +34,11 @@ def load_all(store: Store) -> tuple[list[Task], list[Finding]]:
     return sorted(found, key=lambda t: (t.created_at, t.id)), faults
 
 
+def _of_campaign(task: Task) -> bool:
+    """Whether a campaign leads this task: it then locks, starts and closes the task itself."""
+    return all(isinstance(task.typed.extra.get(name), str) for name in ("run", "mode"))
+
+
 def next_step(task: Task) -> str:
     """The one command that brings a task on."""
     if task.ended:
@@ -42,6 +47,8 @@ def next_step(task: Task) -> str:
             if task.archived
             else f"infer-forge task resume {task.id}"
         )
+    if _of_campaign(task):
+        return f"infer-forge campaign next --run {shlex.quote(str(task.typed.extra['run']))}"
     if task.lock is None:
         return f"infer-forge task lock {task.id}"
     if task.status == DEFINED:

@@ -66,6 +66,7 @@ def test_a_second_install_changes_nothing_and_uninstall_leaves_nothing(
     assert all((client.skills_folder(project) / s / "SKILL.md").is_file() for s in shipped)
     gone = uninstall(name, project=project)
     assert set(outcomes(gone.tables["changes"])) == {"removed"}
+    assert "in place" not in gone.summary[0]
     assert (client.hooks(project), client.server_command(project)) == ([], None)
     assert not any(client.skills_folder(project).iterdir())
 

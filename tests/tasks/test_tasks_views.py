@@ -135,6 +135,11 @@ def test_a_damaged_task_hides_no_other(store: Store) -> None:
     assert "t-bad" in report.findings[0].message
 
 
+def test_the_next_step_of_a_campaigns_task_is_the_campaigns(store: Store) -> None:
+    task = define.new(store, define.definition_of(definition(extra={"run": "/data/my runs/r1", "mode": "goal"})))
+    assert views.next_step(task) == "infer-forge campaign next --run '/data/my runs/r1'"
+
+
 def test_the_next_step_follows_the_state(store: Store) -> None:
     task = define.new(store, define.definition_of(definition()))
     assert "task lock" in views.next_step(task)
