@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 MASK = "[redacted:{}]"
@@ -150,6 +150,26 @@ def redact(text: str, known: Mapping[str, str] | None = None) -> str:
 def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment that may be written down: values of secret variables masked, secrets in other values too."""
     return {k: MASK.format(k) if is_secret_name(k) and v else redact(v) for k, v in environ.items()}
+
+
+_SECRET_FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|token|password|passwd|secret)", re.IGNORECASE)
+
+
+def redact_arguments(words: Sequence[str]) -> list[str]:
+    """A command line that may be written down: the values of `--api-key`, `--hf-token` and their kind masked, however
+    they look; other secrets where they are recognised."""
+    out: list[str] = []
+    hide = ""
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if hide and not word.startswith("-"):
+            out.append(MASK.format(hide))
+            hide = ""
+            continue
+        secret = _SECRET_FLAG.fullmatch(name) is not None
+        hide = name.lstrip("-") if secret and not equals else ""
+        out.append(f"{name}={MASK.format(name.lstrip('-'))}" if secret and equals else redact(word))
+    return out
 
 
 def refuse_secrets(text: str, *, where: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import contracts
-from infer_forge.base.redact import redact, redact_environment
+from infer_forge.base.redact import redact_arguments, redact_environment
 from infer_forge.bench.search_config import Candidate
 from infer_forge.bench.session import Session, Task
 from infer_forge.engines import frameworks, lifecycle, server_facts
@@ -126,7 +126,7 @@ def conditions(
         "client.name": client.name if client else None,
         "client.version": client.version if client else None,
         "client.sha256": client.sha256 if client else None,
-        "server_command": redact(shlex.join(argv)),
+        "server_command": shlex.join(redact_arguments(argv)),
         "server_env": redact_environment(variables),
         "profiler_on": any("profiler" in w for w in argv) or any("PROFILE" in k for k in variables),
         "validated_cli_flags": {c["flag"]: c["state"] for c in engine.flags} if engine else None,

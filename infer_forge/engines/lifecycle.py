@@ -19,7 +19,7 @@ from typing import Any, cast
 from infer_forge.base import jsonio
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.paths import paths
-from infer_forge.base.redact import redact_environment
+from infer_forge.base.redact import redact_arguments, redact_environment
 from infer_forge.engines import frameworks, help_text, http, runner, server_facts
 from infer_forge.engines.command import Shape, check_shape
 
@@ -36,7 +36,10 @@ _PRIORITY = ("oom", "port_in_use", "missing_part", "crash", "bad_config")
 
 @dataclass
 class Engine:
-    """An engine that was started. `status`: starting, healthy, stopped, gone, or one of `FAILURES` with its `reason`."""
+    """An engine that was started, `argv` and `env` without secrets.
+
+    `status`: starting, healthy, stopped, gone, or one of `FAILURES` with its `reason`.
+    """
 
     id: str
     framework: str
@@ -145,7 +148,7 @@ def start(
     engine = Engine(
         id=identity,
         framework=shape.framework,
-        argv=list(argv),
+        argv=redact_arguments(argv),
         env=redact_environment(dict(env or {})),
         place=where.spec,
         url=address,

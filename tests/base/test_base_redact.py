@@ -91,3 +91,24 @@ def test_an_artifact_with_a_secret_is_refused_without_repeating_it() -> None:
 def test_an_environment_is_written_down_without_its_secrets() -> None:
     env = redact.redact_environment({"HF_TOKEN": "abc", "A": SAMPLES["github-token"], "PATH": "/bin"})
     assert env == {"HF_TOKEN": "[redacted:HF_TOKEN]", "A": "[redacted:github-token]", "PATH": "/bin"}
+
+
+def test_the_value_of_a_secret_flag_is_masked_however_it_looks() -> None:
+    words = [
+        "vllm",
+        "serve",
+        "m",
+        "--api-key",
+        "plain",
+        "--hf-token=plain",
+        "--ssl-keyfile-password",
+        "plain",
+        "--max-num-batched-tokens",
+        "8",
+        "-x",
+    ]
+    shown = redact.redact_arguments(words)
+    assert "plain" not in " ".join(shown)
+    assert shown[:5] == ["vllm", "serve", "m", "--api-key", redact.MASK.format("api-key")]
+    assert shown[-3:] == ["--max-num-batched-tokens", "8", "-x"]
+    assert redact.redact_arguments(["--api-key", "--port", "8"]) == ["--api-key", "--port", "8"]

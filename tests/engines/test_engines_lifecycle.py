@@ -356,3 +356,12 @@ def test_the_command_line_writes_commands_and_help(tmp_path: Path) -> None:
     assert code == 4
     assert "--no-such" in err
     assert run("engine", "env", "--format", "json")[1]["digest"]
+
+
+def test_no_record_holds_the_key_of_the_server(tmp_path: Path) -> None:
+    engine = lifecycle.start(launch("vllm", "--api-key", "plainword"), folder=tmp_path)
+    try:
+        assert "plainword" not in (Path(engine.folder) / "engine.json").read_text()
+        assert "--api-key" in engine.argv
+    finally:
+        lifecycle.stop(engine)
