@@ -57,7 +57,8 @@ def _before_contract(campaign: Campaign, run: str) -> Step | None:
     if gates.look(campaign, "A9").result == "fail":
         return _companions(campaign, run)
     if not campaign.of("history"):
-        return _record("history", run, "--json FILE", "read the pull-request history before anything is measured (A43)")
+        why = "read the pull-request history (infer-forge journal history) before anything is measured (A43)"
+        return _record("history", run, "--json FILE", f"{why}; where nothing can be read: --set blocker=WHY")
     if not campaign.of("pr_check"):
         return _record(
             "pr-check",
@@ -66,7 +67,10 @@ def _before_contract(campaign: Campaign, run: str) -> Step | None:
             "look at open pull requests of upstream and fork (C39)",
         )
     if not campaign.of("contract_lock"):
-        return Step(f"infer-forge campaign lock {run} --config FILE", "lock the contract before any result")
+        config = campaign.inputs.get("search_config")
+        words = f"--config {shlex.quote(str(config))}" if config else "--config FILE"
+        why = "lock the contract before any result" + ("" if config else "; references/search has files to copy")
+        return Step(f"infer-forge campaign lock {run} {words}", why)
     return None
 
 

@@ -201,7 +201,7 @@ def next_(run_dir: Path | None) -> Report:
 def record(kind: str, run_dir: Path | None, settings: tuple[str, ...], file: Path | None) -> Report:
     """Record something: inputs, companions, history, pr-check, ceiling, plan, round-open, gap, profile, idea, dismissal, ncu,
     attempt, accuracy, soak, mechanism, result, blocker, command, kernel-task, kernel-result, kernel-promotion, cleanup, round-close.
-    Refused before its gate."""
+    Refused before its gate. The fields of each: skills/sota-humanize-loop/references/records.md; a wrong one is named."""
     from infer_forge import campaign as room
 
     return room.record(room.open_campaign(run_dir), kind, fields_of(settings, file))[1]
