@@ -152,9 +152,6 @@ def redact_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {k: MASK.format(k) if is_secret_name(k) and v else redact(v) for k, v in environ.items()}
 
 
-_SECRET_FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|token|password|passwd|secret)", re.IGNORECASE)
-
-
 def redact_arguments(words: Sequence[str]) -> list[str]:
     """A command line that may be written down: the values of `--api-key`, `--hf-token` and their kind masked, however
     they look; other secrets where they are recognised."""
@@ -166,7 +163,7 @@ def redact_arguments(words: Sequence[str]) -> list[str]:
             out.append(MASK.format(hide))
             hide = ""
             continue
-        secret = _SECRET_FLAG.fullmatch(name) is not None
+        secret = name.startswith("-") and is_secret_name(name.lstrip("-").replace("-", "_"))
         hide = name.lstrip("-") if secret and not equals else ""
         out.append(f"{name}={MASK.format(name.lstrip('-'))}" if secret and equals else redact(word))
     return out
