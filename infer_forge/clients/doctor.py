@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
@@ -46,7 +47,11 @@ def examine(
     The report's `extra["outcome"]` is `pass`, `fail` or `unknown`.
     """
     found = client_named(client)
-    checks = [*_skill_checks(found, project), *_server_checks(found, project), *_hook_checks(found, project, canary)]
+    checks = [
+        *_looked("skills", lambda: _skill_checks(found, project)),
+        *_looked("server-registered", lambda: _server_checks(found, project)),
+        *_looked("guard-hook-registered", lambda: _hook_checks(found, project, canary)),
+    ]
     if client == "codex":
         checks += [_codex_trust(checks), _login_shell()]
     report = Report("doctor", extra={"outcome": outcome_of(checks), "client": client})
@@ -61,6 +66,16 @@ def examine(
         (c.fix for c in checks if c.outcome != PASS and c.fix), f"start {client} and ask for a triage of a trace"
     )
     return report
+
+
+def _looked(rule: str, look: Callable[[], list[Check]]) -> list[Check]:
+    """The checks of one part; settings that cannot be read fail this part and hide no other."""
+    try:
+        return look()
+    except InputUnusable as exc:
+        return [Check(rule, FAIL, f"{exc.where}: {exc.what}", exc.next_step or "mend the file")]
+    except OSError as exc:
+        return [Check(rule, FAIL, f"{exc.filename}: {exc.strerror}", "make it readable for this user")]
 
 
 def outcome_of(checks: Iterable[Check]) -> str:

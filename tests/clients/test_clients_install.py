@@ -216,3 +216,12 @@ def test_doctor_tells_when_the_login_shell_of_codex_does_not_find_the_command(
     assert doctored("codex")["shell-finds-command"] == "fail"
     profile.write_text(f"PATH={Path(sys.executable).parent}:/usr/bin:/bin\n")
     assert doctored("codex")["shell-finds-command"] == "pass"
+
+
+def test_settings_that_cannot_be_read_fail_their_own_check_and_hide_no_other(
+    home: Path, shipped: dict[str, Path]
+) -> None:
+    install("claude")
+    (home / ".claude" / "settings.json").write_text("{broken")
+    found = doctored("claude")
+    assert (found["skill-one-skill"], found["guard-hook-registered"]) == ("pass", "fail")
