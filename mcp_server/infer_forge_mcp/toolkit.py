@@ -24,7 +24,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools.base import Tool
@@ -156,7 +156,6 @@ def build(function: Callable[..., Any], *, brief: bool = False) -> ForgeTool:
     """
     spec: ToolSpec = getattr(function, MARK)
     signature = inspect.signature(function, eval_str=True)
-    annotated: Any = Annotated[CallToolResult, ForgeResult]
 
     def convert(answer: Answer, arguments: dict[str, Any]) -> CallToolResult:
         return _wire(answer, spec, arguments)
@@ -181,19 +180,27 @@ def build(function: Callable[..., Any], *, brief: bool = False) -> ForgeTool:
                 raise ToolError(_one_line(exc)) from exc
 
         call = call_sync
-    call.__signature__ = signature.replace(return_annotation=annotated)
-    call.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()} | {"return": annotated}
+    call.__signature__ = signature.replace(return_annotation=CallToolResult)
+    call.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()} | {"return": CallToolResult}
     description = " ".join((function.__doc__ or "").split())
     if brief:
         description = re.split(r"(?<=\.) (?=[A-Z])", description, maxsplit=1)[0]
     made = ForgeTool.from_function(
-        call, description=description, title=spec.annotations.title, annotations=spec.annotations
+        call,
+        description=description,
+        title=spec.annotations.title,
+        annotations=spec.annotations,
+        structured_output=False,  # one schema serves all tools: made once, it saves start-up time
     )
     made.parameters = _plain(_slim(made.parameters), spec.further if brief else ()) | {"additionalProperties": False}
-    made.fn_metadata.output_schema = _slim(
-        made.fn_metadata.output_schema or {}, drop=("title", "description", "default")
-    )
+    made.fn_metadata.output_schema = _output_schema()
     return made  # pyright: ignore[reportReturnType]
+
+
+@functools.cache
+def _output_schema() -> dict[str, Any]:
+    """The schema of `ForgeResult`, which every tool answers with (`_wire` makes nothing else)."""
+    return _slim(ForgeResult.model_json_schema(), drop=("title", "description", "default"))
 
 
 def _slim(schema: Any, drop: tuple[str, ...] = ("title",)) -> Any:
