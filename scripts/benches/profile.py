@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benches import Row
+from benches.process import spent
 from trace_gen import generate
 from trace_gen.model import Spec, Step
 
@@ -40,17 +41,9 @@ def _trace(events: int) -> Path:
 
 
 def _timed(argv: list[str], env: dict[str, str] | None = None, *, cpu: bool = False) -> tuple[float, float]:
-    """Wall (or CPU) seconds and peak resident MB of a process."""
-    before = time.perf_counter()
-    child = subprocess.Popen([sys.executable, *argv], env={**os.environ, **(env or {})}, stdout=subprocess.PIPE)
-    assert child.stdout is not None
-    child.stdout.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"{argv}: exit {child.returncode}")
-    seconds = usage.ru_utime + usage.ru_stime if cpu else time.perf_counter() - before
-    return seconds, usage.ru_maxrss / 1024
+    """Wall (or CPU) seconds, and the peak of the resident MB of a command and all that it starts."""
+    took = spent([sys.executable, *argv], env)
+    return (took.cpu_s if cpu else took.wall_s), took.together_mb
 
 
 def _best(run: Callable[[], tuple[float, float]], times: int = _RUNS) -> tuple[float, float]:

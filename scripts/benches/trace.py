@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from benches import Row
+from benches.process import spent
 from trace_gen import SPECS, generate
 
 _LOAD = "import gzip, json, sys; json.load(gzip.open(sys.argv[1]))"
@@ -34,15 +33,9 @@ def _trace(name: str) -> Path:
 
 
 def _run(program: str, path: Path, home: str, **more: str) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds (children too), resident MB of a process."""
-    environment = {**os.environ, "INFER_FORGE_HOME": home, **more}
-    began = time.perf_counter()
-    child = subprocess.Popen([sys.executable, "-c", program, str(path)], env=environment)
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise RuntimeError(f"{program}: exit {child.returncode}")
-    return time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+    """Wall seconds, CPU seconds, and the peak of the resident MB of a command and all that it starts."""
+    took = spent([sys.executable, "-c", program, str(path)], {"INFER_FORGE_HOME": home, **more})
+    return took.wall_s, took.cpu_s, took.together_mb
 
 
 def _reading(name: str, size: str, goal: float, memory: int, again: float, rounds: int) -> list[Row]:
