@@ -7,15 +7,24 @@ graphs is none of a trace that replays them.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from infer_forge.base.errors import GateRefused
 from infer_forge.base.records import Finding
+from infer_forge.base.resources import load_yaml
 from infer_forge.profile.scene import Scene
 
 if TYPE_CHECKING:
     from infer_forge.engines.server_facts import ServerFacts
+
+
+_BACKENDS = "references/attention_backends.yaml"
+_STAGE_OF = {"attention_backend": None, "prefill_attention_backend": "prefill", "decode_attention_backend": "decode"}
+_NEARLY_ALL = 0.9  # a second implementation below a tenth of the time is a helper (cascade, merge), not the backend
 
 
 def check(
@@ -78,7 +87,7 @@ def _of_one_run(scenes: list[Scene], log: ServerFacts, where: str) -> None:
 
 
 def _by_trace(scenes: list[Scene], wanted: ServerFacts, where: str) -> list[Finding]:
-    """Without a log the trace itself must show it: whether graphs ran can be seen, the rest cannot."""
+    """Without a log the trace itself must show it: whether graphs ran, and which attention kernels; the rest it cannot."""
     from infer_forge.engines.server_facts import GATED
 
     findings: list[Finding] = []
@@ -93,5 +102,39 @@ def _by_trace(scenes: list[Scene], wanted: ServerFacts, where: str) -> list[Find
                 proof = "graph replays in the trace" if seen else "no graph replay in a trace with decode steps"
                 raise _void(name, fact.value, seen, proof, where)
             continue
+        if name in _STAGE_OF and (shown := attention_shown(scenes, _STAGE_OF[name])) is not None:
+            allowed = load_yaml(_BACKENDS)["backends"].get(str(fact.value).lower())
+            if allowed is not None:
+                if shown[0] not in allowed:
+                    raise _void(name, fact.value, shown[0], f"kernel {shown[1][:120]}", where)
+                continue
         findings.append(_unknown(name, where))
     return findings
+
+
+def attention_shown(scenes: list[Scene], stage: str | None) -> tuple[str, str] | None:
+    """The attention implementation whose kernels a trace shows, and one of their names; None where it does not tell.
+
+    It tells when one implementation holds nearly all attention time of the stage (None: of all stages).
+    """
+    known: dict[str, str] = load_yaml(_BACKENDS)["kernels"]
+    patterns = {family: re.compile(text) for family, text in known.items()}
+    time_ns: dict[str, int] = {}
+    example: dict[str, str] = {}
+    total = 0
+    for scene in scenes:
+        mask = scene.is_category("attention", "mla")
+        if stage is not None:
+            mask &= np.array([scene.stage_name(s) == stage for s in scene.work.stage.tolist()], np.bool_)
+        for name_id in np.unique(scene.work.name[mask]).tolist():
+            text = scene.trace.names[name_id]
+            spent = int(scene.work.dur_ns[mask & (scene.work.name == name_id)].sum())
+            total += spent
+            family = next((f for f, pattern in patterns.items() if pattern.search(text)), None)
+            if family is not None:
+                time_ns[family] = time_ns.get(family, 0) + spent
+                example.setdefault(family, text)
+    best = max(time_ns, key=lambda f: time_ns[f], default=None)
+    if best is None or time_ns[best] < _NEARLY_ALL * total:
+        return None
+    return best, example[best]

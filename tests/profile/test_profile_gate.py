@@ -101,3 +101,41 @@ def test_a_log_without_graphs_is_none_of_a_trace_that_replays_them(trace_writer:
         run(made.write(), None, log)
     assert f"{log}:2" in str(raised.value)
     assert run(made.write(), None, files(tmp_path, LOG.format(backend="fa3", off=False))[1]).tables["kernel"].rows
+
+
+FA3 = "void cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2> > >(flash::Params)"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kernel", "void"),
+    [
+        ("fa3", FA3, False),
+        ("triton", FA3, True),
+        ("trtllm_mha", "_fwd_grouped_kernel_stage1", True),
+        ("flashinfer", "fmhaSm100aKernel_QkvBfloat16", False),
+        ("some_new_backend", FA3, None),
+        ("triton", "somebody_elses_attention_fwd", None),
+    ],
+)
+def test_without_a_log_the_attention_kernels_of_the_trace_are_held_against_the_arguments(
+    trace_writer: Make, tmp_path: Path, wanted: str, kernel: str, void: bool | None
+) -> None:
+    made = trace_writer()
+    for i in range(4):
+        made.step("step[DECODE bs=1]", 990 + 100 * i, 50).kernel(kernel, 1000 + 100 * i, 10)
+    args, _ = files(tmp_path, "", ARGS | {"attention_backend": wanted, "disable_cuda_graph": True})
+    if void:
+        with pytest.raises(GateRefused, match="attention_backend is .* the benchmark used") as raised:
+            run(made.write(), args, None)
+        assert kernel[:40] in str(raised.value)
+        return
+    figures = [f.message for f in run(made.write(), args, None).findings if f.code == "BACKEND_UNKNOWN"]
+    assert any("whether attention_backend" in m for m in figures) is (void is None)
+
+
+def test_two_attention_implementations_in_one_stage_leave_the_backend_open(trace_writer: Make, tmp_path: Path) -> None:
+    made = trace_writer()
+    for i, kernel in enumerate((FA3, "_fwd_grouped_kernel_stage1") * 2):
+        made.step("step[DECODE bs=1]", 990 + 100 * i, 50).kernel(kernel, 1000 + 100 * i, 10)
+    args, _ = files(tmp_path, "", ARGS | {"attention_backend": "triton", "disable_cuda_graph": True})
+    assert "BACKEND_UNKNOWN" in {f.code for f in run(made.write(), args, None).findings}
