@@ -97,6 +97,21 @@ def collect(
         "log": str(log) if log else None,
     }
     jsonio.write_atomic(folder / "bundle.json", jsonio.dumps(bundle, indent=True))
+    report = _report(rows, total, len(tail), len(saved))
+    alive = next((r[1] for r in rows if r[0] == "/health"), 0)
+    report.extra = {"bundle": str(folder), "url": base, "health": alive, "requests": len(saved)}
+    report.summary = [
+        (
+            f"bundle in {folder}: {sum(r[1] == 200 for r in rows)} of {len(rows)} routes "
+            f"answered, health {alive or 'no answer'}, {len(saved)} failing requests"
+        )
+    ]
+    report.next_step = f"infer-forge crash triage {folder}"
+    return report
+
+
+def _report(rows: list[Any], total: int, log_bytes: int, requests: int) -> Report:
+    """Coverage, limits and the table of routes."""
     report = Report(
         "crash-collect",
         Header(
@@ -104,8 +119,8 @@ def collect(
                 "endpoints": len(rows),
                 "answered": sum(r[1] not in (0, 404) for r in rows),
                 "bytes": total,
-                "log_bytes": len(tail),
-                "requests": len(saved),
+                "log_bytes": log_bytes,
+                "requests": requests,
             },
             thresholds={"max_body_bytes": MAX_BODY, "max_bundle_bytes": MAX_BUNDLE, "log_tail_bytes": LOG_TAIL},
         ),
@@ -125,15 +140,6 @@ def collect(
             "Routes (GET only)",
         )
     )
-    alive = next((r[1] for r in rows if r[0] == "/health"), 0)
-    report.extra = {"bundle": str(folder), "url": base, "health": alive, "requests": len(saved)}
-    report.summary = [
-        (
-            f"bundle in {folder}: {sum(r[1] == 200 for r in rows)} of {len(rows)} routes "
-            f"answered, health {alive or 'no answer'}, {len(saved)} failing requests"
-        )
-    ]
-    report.next_step = f"infer-forge crash triage {folder}"
     return report
 
 

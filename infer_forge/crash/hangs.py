@@ -189,8 +189,16 @@ def _by_sequence(
         )
         return True
     if world:
-        absent = [r for r in range(world) if r not in observers]
-        if len(absent) == 1 and len(observers) >= 2:
+        _absent(v, stuck, first, [r for r in range(world) if r not in observers], len(observers), keep_class=keep_class)
+    return True
+
+
+def _absent(
+    v: Verdict, stuck: list[dict[str, Any]], first: int, absent: list[int], seen: int, *, keep_class: bool
+) -> None:
+    """Ranks of the group that do not tell that they wait: one among many is a suspect, several may only lack their logs."""
+    if absent:
+        if len(absent) == 1 and seen >= 2:
             v.rank = v.rank if keep_class else absent[0]
             v.suspects.append(
                 Suspect(
@@ -200,7 +208,7 @@ def _by_sequence(
                     [r["ref"] for r in stuck[:4]],
                 )
             )
-        elif absent:
+        else:
             v.suspects.append(
                 Suspect(
                     f"ranks {', '.join(map(str, absent[:8]))}",
@@ -209,7 +217,6 @@ def _by_sequence(
                     [r["ref"] for r in stuck[:2]],
                 )
             )
-    return True
 
 
 def _diverged(

@@ -110,17 +110,21 @@ def claim(
         commit = registry.store.update(CLAIMS, decide, "claim", op=op if waiting or claim_id else None, author=author())
     except HubUnreachable as exc:
         registry.store.intents.keep("claim", wish, op=ident)
-        raise HubUnreachable(
-            f"{exc.what}; kept as intent {ident}, which is no claim",
-            where=exc.where,
-            next_step="run the same command again when the hub is back",
-            unknown=exc.outcome_unknown,
-        ) from None
+        raise _kept_as_intent(exc, ident) from None
     registry.store.intents.drop(ident)
     stored = registry.node(node, registry.store.at(commit, CLAIMS)).find(ident)
     if stored is None:
         raise GateRefused(f"claim {ident} was made and has ended meanwhile", next_step="claim again")
     return Granted(stored, commit)
+
+
+def _kept_as_intent(exc: HubUnreachable, ident: str) -> HubUnreachable:
+    return HubUnreachable(
+        f"{exc.what}; kept as intent {ident}, which is no claim",
+        where=exc.where,
+        next_step="run the same command again when the hub is back",
+        unknown=exc.outcome_unknown,
+    )
 
 
 def refusal(record: NodeRecord, gpus: list[GpuRef], policy: Policy, now: float, probe_id: str | None) -> Refuse | None:

@@ -126,7 +126,8 @@ def attention_shown(scenes: list[Scene], stage: str | None) -> tuple[str, str] |
         mask = scene.is_category("attention", "mla")
         if stage is not None:
             mask &= np.array([scene.stage_name(s) == stage for s in scene.work.stage.tolist()], np.bool_)
-        for name_id in np.unique(scene.work.name[mask]).tolist():
+        ids: list[int] = np.unique(scene.work.name[mask]).tolist()
+        for name_id in ids:
             text = scene.trace.names[name_id]
             spent = int(scene.work.dur_ns[mask & (scene.work.name == name_id)].sum())
             total += spent

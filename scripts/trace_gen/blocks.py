@@ -287,6 +287,73 @@ def ffn_v4(spec: Spec, hashed: bool) -> list[Tagged]:
     ]
 
 
+def _delta_decode(gdn: str) -> list[Tagged]:
+    """Convolution and gated delta rule of one token."""
+    return [
+        (
+            "attn",
+            "",
+            (
+                "_causal_conv1d_update_kernel",
+                "sglang::causal_conv1d_update",
+                f"{LAYERS}attention/mamba/causal_conv1d_triton.py(900): causal_conv1d_update",
+                0.0,
+                3.0,
+            ),
+        ),
+        (
+            "attn",
+            "",
+            (
+                "fused_sigmoid_gating_delta_rule_update_kernel",
+                "sglang::fused_sigmoid_gating",
+                f"{gdn}fused_sigmoid_gating_recurrent.py(210): update",
+                0.0,
+                14.0,
+            ),
+        ),
+    ]
+
+
+def _delta_prefill(gdn: str) -> list[Tagged]:
+    """Convolution and chunked gated delta rule of a prompt."""
+    rows: list[Tagged] = [
+        (
+            "attn",
+            "",
+            (
+                "_causal_conv1d_fwd_kernel",
+                "sglang::causal_conv1d_fn",
+                f"{LAYERS}attention/mamba/causal_conv1d_triton.py(400): causal_conv1d_fn",
+                24.0,
+                0.0,
+            ),
+        )
+    ]
+    names = (
+        "l2norm_fwd_kernel",
+        "chunk_local_cumsum_scalar_kernel",
+        "chunk_scaled_dot_kkt_fwd_kernel",
+        "merge_16x16_to_64x64_inverse_kernel",
+    )
+    names += ("recompute_w_u_fwd_kernel", "chunk_gated_delta_rule_fwd_kernel_h_blockdim64", "chunk_fwd_kernel_o")
+    rows += [
+        (
+            "attn",
+            "",
+            (
+                name,
+                "sglang::chunk_gated_delta_rule",
+                f"{gdn}chunk.py(120): chunk_gated_delta_rule_fwd",
+                30.0 + 9 * i,
+                0.0,
+            ),
+        )
+        for i, name in enumerate(names)
+    ]
+    return rows
+
+
 def attn_linear(spec: Spec, decode: bool) -> list[Tagged]:
     """Gated delta net half of Qwen3-Next."""
     file, gdn = MODEL["next"], f"{LAYERS}attention/fla/"
@@ -306,66 +373,7 @@ def attn_linear(spec: Spec, decode: bool) -> list[Tagged]:
             ),
         ),
     ]
-    if decode:
-        rows += [
-            (
-                "attn",
-                "",
-                (
-                    "_causal_conv1d_update_kernel",
-                    "sglang::causal_conv1d_update",
-                    f"{LAYERS}attention/mamba/causal_conv1d_triton.py(900): causal_conv1d_update",
-                    0.0,
-                    3.0,
-                ),
-            ),
-            (
-                "attn",
-                "",
-                (
-                    "fused_sigmoid_gating_delta_rule_update_kernel",
-                    "sglang::fused_sigmoid_gating",
-                    f"{gdn}fused_sigmoid_gating_recurrent.py(210): update",
-                    0.0,
-                    14.0,
-                ),
-            ),
-        ]
-    else:
-        rows += [
-            (
-                "attn",
-                "",
-                (
-                    "_causal_conv1d_fwd_kernel",
-                    "sglang::causal_conv1d_fn",
-                    f"{LAYERS}attention/mamba/causal_conv1d_triton.py(400): causal_conv1d_fn",
-                    24.0,
-                    0.0,
-                ),
-            )
-        ]
-        names = (
-            "l2norm_fwd_kernel",
-            "chunk_local_cumsum_scalar_kernel",
-            "chunk_scaled_dot_kkt_fwd_kernel",
-            "merge_16x16_to_64x64_inverse_kernel",
-        )
-        names += ("recompute_w_u_fwd_kernel", "chunk_gated_delta_rule_fwd_kernel_h_blockdim64", "chunk_fwd_kernel_o")
-        rows += [
-            (
-                "attn",
-                "",
-                (
-                    name,
-                    "sglang::chunk_gated_delta_rule",
-                    f"{gdn}chunk.py(120): chunk_gated_delta_rule_fwd",
-                    30.0 + 9 * i,
-                    0.0,
-                ),
-            )
-            for i, name in enumerate(names)
-        ]
+    rows += _delta_decode(gdn) if decode else _delta_prefill(gdn)
     rows += [
         (
             "attn",

@@ -129,6 +129,34 @@ def tee(cmd: Cmd, bench: Any) -> None:
         _write(word, cmd, bench, truncating=not append)
 
 
+_RSYNC_VALUES = (
+    "--rsh",
+    "--exclude",
+    "--include",
+    "--filter",
+    "--files-from",
+    "--exclude-from",
+    "--include-from",
+    "--rsync-path",
+    "--bwlimit",
+    "--timeout",
+    "--port",
+    "--log-file",
+    "--temp-dir",
+    "--backup-dir",
+    "--compare-dest",
+    "--link-dest",
+    "--chmod",
+    "--chown",
+    "--max-size",
+    "--min-size",
+    "--password-file",
+    "--out-format",
+    "--partial-dir",
+)
+"""Options of rsync that take a value of their own (rsync(1))."""
+
+
 def mirror(cmd: Cmd, bench: Any) -> None:
     """rsync --delete, rclone sync: the destination loses what the source lacks."""
     texts = cmd.words()[1:]
@@ -143,35 +171,7 @@ def mirror(cmd: Cmd, bench: Any) -> None:
         return
     if any(t in ("-n", "--dry-run", "--list-only") or re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*", t) for t in texts):
         return
-    targets = plain_targets(
-        cmd,
-        "efTBM@",
-        (
-            "--rsh",
-            "--exclude",
-            "--include",
-            "--filter",
-            "--files-from",
-            "--exclude-from",
-            "--include-from",
-            "--rsync-path",
-            "--bwlimit",
-            "--timeout",
-            "--port",
-            "--log-file",
-            "--temp-dir",
-            "--backup-dir",
-            "--compare-dest",
-            "--link-dest",
-            "--chmod",
-            "--chown",
-            "--max-size",
-            "--min-size",
-            "--password-file",
-            "--out-format",
-            "--partial-dir",
-        ),
-    )
+    targets = plain_targets(cmd, "efTBM@", _RSYNC_VALUES)
     if not targets:
         return
     deleting = any(t.startswith("--del") for t in texts)
