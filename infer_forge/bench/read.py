@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.inputs import files_in
 from infer_forge.base.records import InputFile
 from infer_forge.bench import (
     read_aiperf,
@@ -243,13 +244,13 @@ def result_files(paths: Iterable[str | Path]) -> list[tuple[Path, bool]]:
     """Files to read, each with whether it was named itself (and so must be readable) or found in a folder.
 
     Raises:
-        InputUnusable: a path does not exist, or a folder holds no JSON.
+        InputUnusable: a path does not exist, or a folder holds no JSON or is too large to search.
     """
     out: list[tuple[Path, bool]] = []
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            found = sorted(p for p in path.rglob("*") if p.suffix in (".json", ".jsonl") and p.is_file())
+            found = [p for p in files_in(path, endings=(".json", ".jsonl")) if p.is_file()]
             if not found:
                 raise InputUnusable("holds no .json or .jsonl file", where=str(path))
             out += [(p, False) for p in found]

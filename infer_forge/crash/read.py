@@ -118,7 +118,9 @@ def _walk(root: Path) -> Iterator[Source]:
                 continue
             count += 1
             if count > MAX_FILES:
-                raise InputUnusable(f"holds more than {MAX_FILES:,} files", where=str(root))
+                raise InputUnusable(
+                    f"holds more than {MAX_FILES:,} files", where=str(root), next_step="name the logs' folder"
+                )
             if stat.S_ISLNK(info.st_mode):
                 yield Source(path, shown, "skipped", 0, "a link: not followed inside a folder")
             elif not stat.S_ISREG(info.st_mode):

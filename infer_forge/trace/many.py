@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import files_in
 from infer_forge.trace import cache as caching
 from infer_forge.trace import workers
 from infer_forge.trace.columns import Frames, Ops
@@ -38,7 +39,8 @@ def load_many(paths: str | Path | Iterable[str | Path], cache: bool = True) -> T
         occurs twice where the profiler wrote several files for it (by stage); copies are in `skipped`.
 
     Raises:
-        InputUnusable: a named file is no trace, or a directory holds none; the message says what there is.
+        InputUnusable: a named file is no trace, or a directory holds none (the message says what there is) or is too
+            large to search.
     """
     asked = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(p) for p in paths]
     skipped: list[SkippedFile] = []
@@ -79,17 +81,12 @@ def one_a_rank(whole: list[Trace], skipped: list[SkippedFile], asked: list[Path]
 
 def _discover(folder: Path, skipped: list[SkippedFile]) -> list[Path]:
     found: list[Path] = []
-    for place, folders, names in os.walk(folder, followlinks=False):
-        folders[:] = sorted(f for f in folders if not f.startswith("."))
-        for name in sorted(names):
-            path = Path(place) / name
-            if name.startswith(".") or not name.lower().endswith(SUFFIXES):
-                continue
-            what = _foreign(path)
-            if what is None:
-                found.append(path)
-            else:
-                skipped.append(SkippedFile(path, f"seems to be {what}"))
+    for path in files_in(folder, endings=SUFFIXES):
+        what = _foreign(path)
+        if what is None:
+            found.append(path)
+        else:
+            skipped.append(SkippedFile(path, f"seems to be {what}"))
     return found
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from infer_forge.base import inputs
 from infer_forge.base.errors import InputUnusable
-from infer_forge.base.inputs import finite
+from infer_forge.base.inputs import files_in, finite
+from infer_forge.cli.main import main
 
 
 def test_a_pipe_and_a_device_are_refused_as_what_they_are(tmp_path: Path) -> None:
@@ -62,3 +64,45 @@ def test_no_command_waits_for_a_pipe_or_a_device(words: tuple[str, ...], tmp_pat
     assert (done.returncode, done.stdout) == (3, "")
     assert "not a file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_files_of_a_folder_come_in_order_without_hidden_ones_and_links_to_folders(tmp_path: Path) -> None:
+    for name in ("b/2.JSON", "a/1.json", "c.txt", ".git/3.json", "a/.4.json"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("{}")
+    (tmp_path / "round").symlink_to(tmp_path, target_is_directory=True)
+    assert files_in(tmp_path, endings=(".json",)) == [tmp_path / "a" / "1.json", tmp_path / "b" / "2.JSON"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    """Eight folders with a JSON file each."""
+    for number in range(8):
+        (tmp_path / "deep" / f"{number}").mkdir(parents=True)
+        (tmp_path / "deep" / f"{number}" / "trace.json").write_text("{}")
+    return tmp_path / "deep"
+
+
+def test_a_folder_that_is_too_large_says_how_much_of_it_was_looked_at(
+    deep: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "MOST_ENTRIES", 16)
+    assert len(files_in(deep, endings=(".json",))) == 8
+    monkeypatch.setattr(inputs, "MOST_ENTRIES", 9)
+    with pytest.raises(InputUnusable, match=r"10 files and folders were looked at, 1 of them end as wanted"):
+        files_in(deep, endings=(".json",))
+
+
+@pytest.mark.parametrize("command", ["triage", "pipeline", "bench import"])
+def test_no_command_walks_a_whole_system(
+    command: str, deep: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(inputs, "MOST_ENTRIES", 9)
+    with pytest.raises(SystemExit) as ended:
+        main([*command.split(), str(deep)])
+    assert ended.value.code == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{deep}: is too large a folder to search: 10 files and folders were looked at" in told.err
+    assert "next: name the folder inside it" in told.err
