@@ -109,7 +109,11 @@ def close_block(task: str, outcome: str, progress: str, note: str, handoff: str)
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @click.option("--label", help="Name for acceptance and resume (default: the program).")
 @click.option("--evidence", "evidence", multiple=True, help="KIND=FILE that the command writes; repeatable.")
-@click.option("--repository", multiple=True, help="NAME=FOLDER (or commit) of a further repository; repeatable.")
+@click.option(
+    "--repository",
+    multiple=True,
+    help="NAME=FOLDER (or commit) of a repository beside the working folder's and the task's worktrees; repeatable.",
+)
 @click.option("--cwd", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Where it runs.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds after which it is ended.")
 @click.option("--again", is_flag=True, help="Run a command that ran already under this label.")
@@ -143,7 +147,7 @@ def record(
         argv,
         label=label,
         evidence=[(k, Path(v)) for k, v in pairs(evidence, "KIND=FILE")],
-        repositories=dict(pairs(repository, "NAME=FOLDER")),
+        further=dict(pairs(repository, "NAME=FOLDER")),
         cwd=str(cwd) if cwd else None,
         timeout_s=timeout,
         again=again,

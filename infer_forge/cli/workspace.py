@@ -168,6 +168,7 @@ def verify_(
 def task_(task: str, repos: tuple[str, ...], base: str, close: bool, root: Path | None) -> Report:
     """Give TASK a worktree of just its repositories, each on the branch task/TASK."""
     from infer_forge.base.records import Header, Report
+    from infer_forge.tasks import binding
     from infer_forge.workspace import close_worktrees, states, task_worktrees, worktrees
 
     workspace = _open(root)
@@ -178,6 +179,7 @@ def task_(task: str, repos: tuple[str, ...], base: str, close: bool, root: Path 
         ]
         return report
     manifest = task_worktrees(workspace, task, repos or _defined(task), base=base)
+    binding.bind_workspace(task, workspace.root)
     found = [s for s in worktrees.worktree_states(workspace) if s.name.startswith(f"{task}/")]
     report.add(states.table(found, "worktrees"))
     report.extra["manifest"] = manifest

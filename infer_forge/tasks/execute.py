@@ -21,7 +21,7 @@ from infer_forge.base.errors import ForgeError, GateRefused, HumanNeeded, Missin
 from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
 from infer_forge.tasks import events as history
-from infer_forge.tasks import running, surroundings
+from infer_forge.tasks import repositories, running, surroundings
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.evidence import add_evidence, evidence_of, expected, sort_out
 from infer_forge.tasks.state import ACTIVE, Execution, Task, fold, load, require_open
@@ -119,20 +119,6 @@ def _program(argv: Sequence[str], cwd: str) -> None:
         )
 
 
-def _repositories(given: Mapping[str, str] | None, cwd: str, folder: Path) -> list[dict[str, Any]]:
-    """The repository of the working folder, and those that the caller names (name -> commit, or name -> folder)."""
-    found: list[dict[str, Any]] = []
-    here = surroundings.repository(cwd, folder / "working-folder.patch")
-    if here is not None:
-        found.append({"name": Path(here["path"]).name, **here})
-    for name, value in (given or {}).items():
-        place = Path(value)
-        facts = surroundings.repository(place, folder / f"{len(found)}.patch") if place.is_dir() else None
-        if facts is None or all(f["path"] != facts["path"] for f in found):
-            found.append({"name": name, **(facts or {"path": None, "commit": value})})
-    return found
-
-
 def record(
     store: Store,
     task_id: str,
@@ -143,7 +129,7 @@ def record(
     cwd: str | None = None,
     timeout_s: float | None = None,
     again: bool = False,
-    repositories: Mapping[str, str] | None = None,
+    further: Mapping[str, str] | None = None,
 ) -> tuple[Task, Execution]:
     """Run a command of this task and record it.
 
@@ -152,7 +138,8 @@ def record(
         evidence: (kind, file) pairs that the command writes; each becomes evidence of trust `observed` when it was
             written during the run.
         again: run a command that ran already under this label.
-        repositories: name -> folder (or commit) of further repositories; that of the working folder is found by itself.
+        further: name -> folder (or commit) of further repositories; the working folder's and the task's worktrees of its
+            workspace are found by themselves.
 
     Raises:
         GateRefused, HumanNeeded: the guard, an open execution, or an ended task. MissingPart: no such program.
@@ -175,7 +162,7 @@ def record(
         "node": ownership.node_name(),
         "folder": str(folder),
         "environment": surroundings.environment(),
-        "repositories": _repositories(repositories, place, folder),
+        "repositories": repositories.standing_on(task_id, place, folder, further),
         "evidence": [[kind, os.path.join(place, path)] for kind, path in evidence],
         "timeout_s": timeout_s,
         "began": time.time(),

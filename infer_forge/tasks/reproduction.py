@@ -73,6 +73,8 @@ def commits(task: Task) -> list[dict[str, Any]]:
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for execution in task.executions.values():
         for repo in execution.intent.get("repositories", []):
+            if repo["commit"] is None:
+                continue  # told by `_captured`
             kept: dict[str, Any] = repo.get("patch") or {}
             patch = kept.get("sha256")
             key: tuple[Any, ...] = (repo.get("path") or repo["name"], repo["commit"], patch)
@@ -86,6 +88,7 @@ def checks(task: Task, path: dict[str, Any], outcomes: list[Outcome]) -> list[Ch
     """Whether the path can be walked again from what is kept; a fail or an unknown keeps a deliverable from counting."""
     return [
         _acceptance(outcomes),
+        _captured(task, outcomes),
         _commits(task, path["commits"]),
         _patches(path["commits"]),
         _results(path["results"]),
@@ -100,8 +103,26 @@ def _acceptance(outcomes: list[Outcome]) -> Check:
     return ("acceptance", worst if bad else PASS, "; ".join(bad[:3]) or f"{len(outcomes)} predicates pass")
 
 
+def _captured(task: Task, outcomes: list[Outcome]) -> Check:
+    """Every run that decided the acceptance captured the commit of each repository of the task (B16)."""
+    deciding = {name for o in outcomes for name in (o.evidence or "").split(", ")}
+    deciding |= {str(i.execution) for i in task.evidence if i.id in deciding}
+    runs = [e for e in task.executions.values() if e.id in deciding]
+    seen = [(e, {r["name"]: r for r in e.intent.get("repositories", [])}) for e in runs]
+    lost = [
+        f"{e.id} ran without {n}: {r['missing']}" for e, found in seen for n, r in found.items() if r.get("missing")
+    ]
+    if lost:
+        return ("repositories", FAIL, "; ".join(lost[:3]))
+    named = {Path(n).name.removesuffix(".git"): n for n in task.typed.repositories}
+    blind = [f"{e.id} captured no commit of {n}" for e, found in seen for n in named if n not in found]
+    if blind:
+        return ("repositories", UNKNOWN, f"{'; '.join(blind[:3])}: infer-forge task record --repository NAME=FOLDER")
+    return ("repositories", PASS, f"{len(runs)} deciding runs captured every repository of the task")
+
+
 def _commits(task: Task, found: list[dict[str, Any]]) -> Check:
-    """Every commit can be had again: its remote shows it, or a bundle that was read back holds it (B16)."""
+    """Every commit can be had again: its remote, asked now, has it, or a bundle that was read back holds it (B16)."""
     states = [(c, surroundings.commit_state(c["path"], c["commit"]) if c["path"] else "unseen") for c in found]
     for bad, verdict in (("missing", FAIL), ("unseen", UNKNOWN)):
         named = [f"{c['name']} {c['commit'][:12]}" for c, s in states if s == bad]
@@ -110,7 +131,7 @@ def _commits(task: Task, found: list[dict[str, Any]]) -> Check:
                 "is not in its repository" if bad == "missing" else "lies in a repository that is not on this machine"
             )
             return ("commits", verdict, f"{', '.join(named[:3])} {said}")
-    unproved = [why for c, s in states if s == "local" and (why := _secure(task, c))]
+    unproved = [why for c, _ in states if (why := _secure(task, c))]
     if unproved:
         return ("commits", UNKNOWN, "; ".join(unproved[:3]))
     kept = sum("bundle" in c for c in found)

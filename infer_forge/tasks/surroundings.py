@@ -81,10 +81,7 @@ def _patch(root: str, keep: Path) -> dict[str, Any] | None:
 
 
 def commit_state(root: str, commit: str) -> str:
-    """Whether a commit can be had again: `remote` (a remote branch holds it), `local`, `missing`, `unseen` (no such folder here)."""
+    """Whether a commit is in its repository: `here`, `missing`, `unseen` (no such folder on this machine)."""
     if not Path(root).is_dir():
         return "unseen"
-    if _git(root, "cat-file", "-e", f"{commit}^{{commit}}") is None:
-        return "missing"
-    held = _git(root, "branch", "-r", "--contains", commit)
-    return "remote" if held and held.strip() else "local"
+    return "missing" if _git(root, "cat-file", "-e", f"{commit}^{{commit}}") is None else "here"

@@ -22,6 +22,7 @@ from infer_forge.tasks import (
     goal,
     playbook,
     proposals,
+    repositories,
     resuming,
     views,
 )
@@ -279,6 +280,11 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
     made = [i for i in task.evidence if i.execution == execution.id]
     names = [Column("id", "text"), "kind", "trust", Column("path", "text"), Column("sha256", "text")]
     report.add(Table("evidence", names, [(i.id, i.kind, i.trust, i.path, (i.sha256 or "")[:16]) for i in made]))
+    for repository in execution.intent.get("repositories", []):
+        report.findings += [
+            Finding(f"REPOSITORY_{what.upper()}", sentence, "warning" if what in ("missing", "dirty") else "info")
+            for what, sentence in repositories.told(repository)
+        ]
     report.findings += [Finding("EVIDENCE_ABSENT", f"{p} was not written", "error") for p in result.get("absent", [])]
     for refused in result.get("refused", []):
         offered = _offer(task_id, refused)
