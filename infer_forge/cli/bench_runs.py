@@ -202,7 +202,7 @@ def pilot(
             return report
         found = trial.run(_session(run_dir, config, "pilot", helps=False), framework, launches)
     made = trial.report(trial.estimate_noise(found, metric=metric, threshold=threshold, max_launches=max_launches))
-    require(str(made.extra["verdict"]), wanted, known=("resolved", "unresolved"))
+    require(str(made.extra["verdict"]), wanted, known=("resolved", "unresolved"), report=made)
     return made
 
 

@@ -270,7 +270,7 @@ def coverage(run_dir: Path | None, wanted: str | None) -> Report:
     from infer_forge.cli.common import require
 
     report = room.coverage_report(room.open_campaign(run_dir))
-    require(str(report.extra["verdict"]), wanted, known=("open", "complete", "no_profile"))
+    require(str(report.extra["verdict"]), wanted, known=("open", "complete", "no_profile"), report=report)
     return report
 
 

@@ -54,8 +54,17 @@ def format_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+class Judged(GateRefused):
+    """A gate refuses what a report says: the door prints the report, and then the refusal."""
+
+    def __init__(self, what: str, report: Report, *, where: str | None = None) -> None:
+        super().__init__(what, where=where)
+        self.report = report
+
+
 def report_command(function: Callable[P, Report | None]) -> Callable[..., None]:
-    """For commands that answer with a Report: adds `--format` and `--out` and prints what the function returns.
+    """For commands that answer with a Report: adds `--format` and `--out` and prints what the function returns, or what
+    its `require(.., report=..)` refuses.
 
     Put it under `@click.command(...)` and its options:
 
@@ -68,7 +77,11 @@ def report_command(function: Callable[P, Report | None]) -> Callable[..., None]:
     @format_options
     @functools.wraps(function)
     def run(*args: Any, form: str, out: Path | None, **kwargs: Any) -> None:
-        report = function(*args, **kwargs)
+        try:
+            report = function(*args, **kwargs)
+        except Judged as refused:
+            emit(refused.report, form, out)
+            raise
         if report is not None:
             emit(report, form, out)
 
@@ -101,8 +114,19 @@ def write(text: str, out: Path | None) -> None:
     click.echo(f"written: {out}", err=True)
 
 
-def require(verdict: str, wanted: str | None, *, known: Iterable[str] = ()) -> None:
+def require(
+    verdict: str,
+    wanted: str | None,
+    *,
+    known: Iterable[str] = (),
+    report: Report | None = None,
+    where: str | None = None,
+) -> None:
     """`--require V[,V]`: refuse (exit 4) unless the verdict is one of those named.
+
+    Args:
+        report: what is still to be printed when the gate refuses; leave it out where it was printed before.
+        where: what the verdict speaks of, where a report holds several.
 
     Raises:
         GateRefused: another verdict came out.
@@ -117,7 +141,8 @@ def require(verdict: str, wanted: str | None, *, known: Iterable[str] = ()) -> N
             f"no such verdict: {', '.join(sorted(unknown))}", next_step=f"use one of {', '.join(sorted(known))}"
         )
     if verdict not in names:
-        raise GateRefused(f"the verdict is {verdict}, required was {wanted}")
+        what = f"the verdict is {verdict}, required was {wanted}"
+        raise Judged(what, report, where=where) if report is not None else GateRefused(what, where=where)
 
 
 def existing(path: str | Path) -> Path:

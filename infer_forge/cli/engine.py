@@ -277,7 +277,7 @@ def health(engine: str, wait_s: float, wanted: str | None) -> Report:
     report = _engine_report(found, "engine_health")
     report.extra["health"] = now
     report.summary = [f"{found.id}: {now['status']}" + (f" ({now['reason']})" if now["reason"] else "")]
-    require(str(now["status"]), wanted)
+    require(str(now["status"]), wanted, report=report)
     return report
 
 
@@ -393,7 +393,8 @@ def help_snapshot(
     report.summary = [
         f"{sum(r[2] == 'verified' for r in table.rows)} of {len(table.rows)} helps verified; texts in {folder}"
     ]
-    require("verified" if states == {"verified"} else "unverified", wanted, known=("verified", "unverified"))
+    verdict = "verified" if states == {"verified"} else "unverified"
+    require(verdict, wanted, known=("verified", "unverified"), report=report)
     return report
 
 

@@ -180,7 +180,7 @@ def status(node: str | None, offline: bool, claim_id: str | None, epoch: int | N
     if claim_id is None or epoch is None:
         return verbs.read_status(node, offline=offline)
     report = verbs.check_epoch(claim_id, epoch, offline=offline)
-    require(report.extra["verdict"], wanted, known=verbs.EPOCH_VERDICTS)
+    require(report.extra["verdict"], wanted, known=verbs.EPOCH_VERDICTS, report=report)
     return report
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from infer_forge.base.config import settings
+from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import Finite, GivenPath, existing, report_command, require
 
@@ -77,6 +79,11 @@ def command(
     """
     from infer_forge.profile.model import Options
 
+    if wanted and against:
+        raise UsageFault(
+            "--require speaks of one trace's verdicts, and --against compares two",
+            next_step="run triage --require on each of them",
+        )
     options = Options(
         rank=rank,
         stage=stage,
@@ -93,13 +100,22 @@ def command(
     if cluster is None:
         for path in (*traces, *([against] if against else [])):
             existing(path)  # before numpy is imported: a wrong name is answered at once
-    report = _run(traces, against, html, options)
-    if wanted and "host" in report.tables:
-        from infer_forge.profile.host import VERDICTS
+    if not wanted:
+        return _run(traces, against, html, options)
+    return _gated(_run(traces, against, html, replace(options, limit=None, cursor=None)), wanted, options)
 
-        for row in report.tables["host"].dicts():
-            require(row["verdict"], wanted, known=VERDICTS)
-    return report
+
+def _gated(report: Report, wanted: str, options: Options) -> Report:
+    """The report's page, once every verdict of the whole of it, not only of that page, is one of those wanted."""
+    from infer_forge.profile.host import VERDICTS
+    from infer_forge.profile.report import page_of
+
+    verdicts = report.tables["host"].dicts()
+    page = page_of(report, options)
+    for row in verdicts:
+        where = ", ".join(f"{part} {row[part]}" for part in ("rank", "device", "stage") if row[part] is not None)
+        require(row["verdict"], wanted, known=VERDICTS, report=page, where=where)
+    return page
 
 
 def _run(traces: tuple[Path, ...], against: Path | None, html: Path | None, options: Options) -> Report:

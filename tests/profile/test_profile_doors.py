@@ -72,10 +72,29 @@ def test_wrong_words_are_a_usage_fault(trace: Path) -> None:
     assert run("triage", trace.parent / "none.json").returncode == 3
 
 
-def test_a_required_verdict_that_does_not_hold_exits_4(trace: Path) -> None:
-    assert run("triage", trace, "--require", "communication_bound").returncode == 4
+def test_a_required_verdict_that_does_not_hold_prints_the_report_and_exits_4(trace: Path) -> None:
+    refused = run("triage", trace, "--require", "communication_bound", "--format", "json")
+    assert refused.returncode == 4
+    assert json.loads(refused.stdout) == json.loads(run("triage", trace, "--format", "json").stdout)
+    assert "required was communication_bound" in refused.stderr
+    assert "device 0, stage all: the verdict is host_bound, required was" in refused.stderr
     assert run("triage", trace, "--require", "no_such_verdict").returncode == 2
     assert run("triage", trace, "--require", "host_bound,device_bound,mixed,unclear").returncode == 0
+
+
+def test_a_required_verdict_is_held_against_every_row_not_only_those_of_the_page(trace: Path) -> None:
+    rows = json.loads(run("triage", trace, "--format", "json").stdout)["tables"]["host"]["rows"]
+    others = {row[8] for row in rows}
+    assert others
+    behind = run("triage", trace, "--cursor", "500", "--require", "communication_bound", "--format", "json")
+    assert behind.returncode == 4
+    assert json.loads(behind.stdout)["tables"]["host"]["rows"] == []
+
+
+def test_a_required_verdict_of_a_comparison_is_a_usage_fault(trace: Path) -> None:
+    refused = run("triage", trace, "--against", trace, "--require", "host_bound")
+    assert refused.returncode == 2
+    assert "--against compares two" in refused.stderr
 
 
 def test_a_wrong_name_is_answered_without_numpy(tmp_path: Path) -> None:
