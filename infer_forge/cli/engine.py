@@ -10,6 +10,7 @@ import click
 
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Finding, Header, Report
+from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command
 
@@ -154,14 +155,23 @@ def command_(
     table.rows.extend(["server", c.flag, c.state, c.checked_at] for c in checks)
     table.rows.extend(["client", c.flag, c.state, c.checked_at] for c in own)
     report = Report("engine_command", tables={"flags": table})
+    shown, shown_load = redact_arguments(server), redact_arguments(load)
     report.extra = {
         "framework": name,
         "client": loader.name,
-        "server_command": server,
-        "client_command": load,
+        "server_command": shown,
+        "client_command": shown_load,
         "notes": list(loader.notes),
     }
-    report.summary = ["server: " + shlex.join(server), "client: " + shlex.join(load)]
+    report.summary = ["server: " + shlex.join(shown), "client: " + shlex.join(shown_load)]
+    if (shown, shown_load) != (server, load):
+        report.findings.append(
+            Finding(
+                "SECRET_MASKED",
+                "a word holds a secret; this report ends up in logs, so it is masked",
+                next_step="put the value in where the command is run",
+            )
+        )
     if taken is not None and help_text.age_days(taken.server) > help_text.OLD_DAYS:
         days = round(help_text.age_days(taken.server))
         report.findings.append(

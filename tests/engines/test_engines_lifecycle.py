@@ -341,6 +341,13 @@ def test_the_command_line_writes_commands_and_help(tmp_path: Path) -> None:
     old.write_text((tmp_path / "sglang.json").read_text().replace(now[:4], str(int(now[:4]) - 1)))
     words = ["engine", "command", "--framework", "sglang", "--model", "m", "--help-file", str(old), "--format", "json"]
     assert [f["code"] for f in run(*words)[1]["findings"]] == ["HELP_OLD"]
+    words = ["engine", "command", "--framework", "vllm", "--model", "m", "--format"]
+    for key in (["--api-key", "swordfish"], ["--api-key=swordfish"]):
+        code, told, err = run(*words, "json", "--", *key)
+        assert code == 0, err
+        assert "swordfish" not in json.dumps(told)
+        assert "--api-key" in json.dumps(told["server_command"])
+        assert "SECRET_MASKED" in {f["code"] for f in told["findings"]}
     code, _, err = run(
         "engine",
         "command",
