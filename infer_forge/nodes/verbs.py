@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from infer_forge.base.errors import UsageFault
-from infer_forge.base.records import Report
+from infer_forge.base.records import Finding, Report
 from infer_forge.nodes import claims
 from infer_forge.nodes.guarded import refresh_guard, tell_guard, untell_guard
 from infer_forge.nodes.model import Claim, parse_gpus, parse_runtime
-from infer_forge.nodes.registry import ALL, CLAIMS, Registry, require_person
+from infer_forge.nodes.registry import ALL, CLAIMS, Registry, node_name, require_person
 
+_NAMES_SHOWN = 8
 EPOCH_VERDICTS = ("current", "fenced", "unknown")
 
 
@@ -46,9 +48,14 @@ def claim(
     hours: float | None = None,
     probe_id: str | None = None,
 ) -> Report:
-    """Claim GPUs of a node and tell the guard; see `claims.claim`."""
+    """Claim GPUs of a node and tell the guard; see `claims.claim`.
+
+    A node of which the registry knows nothing can be claimed, since a team claims before it has collectors; it is said
+    (finding `NODE_UNKNOWN`), with the names that are known.
+    """
+    registry = Registry.open()
     granted = claims.claim(
-        Registry.open(),
+        registry,
         node,
         parse_gpus(gpus),
         task=task,
@@ -60,7 +67,9 @@ def claim(
         probe_id=probe_id,
     )
     tell_guard(granted.claim, run_id=run_id)
-    return _held(granted.claim, granted.commit)
+    report = _held(granted.claim, granted.commit)
+    report.findings = _unknown_node(registry, granted.claim)
+    return report
 
 
 def attach(claim_id: str, runtimes: Sequence[str], *, run_id: str | None = None) -> Report:
@@ -74,6 +83,24 @@ def attach(claim_id: str, runtimes: Sequence[str], *, run_id: str | None = None)
     held = claims.attach(Registry.open(), claim_id, [parse_runtime(text) for text in runtimes])
     tell_guard(held, run_id=run_id)
     return _held(held, None)
+
+
+def _unknown_node(registry: Registry, claim: Claim) -> list[Finding]:
+    """A warning when nobody claimed the node before, no collector looks at it, and it is not this machine: a slip of the pen?"""
+    watched = {c.node for c in registry.collectors().values()}
+    if claim.epoch > 1 or claim.node in {*watched, node_name()}:
+        return []
+    others = sorted(({r.node for r in registry.nodes([])} | watched) - {claim.node})
+    alike = difflib.get_close_matches(claim.node, others, len(others) or 1, 0.0)[:_NAMES_SHOWN]
+    return [
+        Finding(
+            "NODE_UNKNOWN",
+            f"nobody claimed {claim.node} before and no collector looks at it; known nodes: {', '.join(alike) or 'none'}",
+            figure=claim.node,
+            next_step=f"if the name is wrong: infer-forge node release {claim.claim_id}, then claim the right one; "
+            f"if it is right: infer-forge node collect on {claim.node}",
+        )
+    ]
 
 
 def _held(claim: Claim, commit: str | None) -> Report:

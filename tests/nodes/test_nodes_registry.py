@@ -17,7 +17,7 @@ from infer_forge.base.errors import UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Refused
 from infer_forge.nodes import claims
 from infer_forge.nodes.model import GpuRef, parse_gpus, parse_runtime
-from infer_forge.nodes.registry import Registry, set_policy
+from infer_forge.nodes.registry import Registry, node_name, set_policy
 from tests.base.test_gitstore_remote import Wire
 from tests.nodes.samples import FakeMachine
 
@@ -234,6 +234,22 @@ def test_homes_on_one_machine_are_different_holders(hub: Path, tmp_path: Path) -
     forge("release", held["claim_id"], home=a)
     events = [e["event"] for e in rows(forge("history", "gpu07", home=b), "events")]
     assert events == ["released", "claim"]
+
+
+def test_a_claim_of_a_node_that_nobody_knows_says_so_with_the_names_that_are_known(hub: Path, tmp_path: Path) -> None:
+    home = tmp_path / "a"
+    forge("init", "--remote", str(hub), home=home)
+    wish = ("--gpus", "0", "--task", "t", "--purpose", "p")
+    first = forge("claim", "gpu07", *wish, home=home)
+    assert [f["code"] for f in first["findings"]] == ["NODE_UNKNOWN"]
+    assert "known nodes: none" in first["findings"][0]["message"]
+    slip = forge("claim", "gpu7", *wish, home=home)
+    assert "known nodes: gpu07" in slip["findings"][0]["message"]
+    assert slip["claim"]["claim_id"] in slip["findings"][0]["next_step"]
+    forge("release", first["claim"]["claim_id"], home=home)
+    known = forge("claim", "gpu07", "--gpus", "1", "--task", "t", "--purpose", "p", home=home)
+    assert known["findings"] == []
+    assert forge("claim", node_name(), *wish, home=home)["findings"] == []
 
 
 def test_the_guards_context_follows_the_claims(hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
