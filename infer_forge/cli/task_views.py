@@ -77,10 +77,13 @@ def inflight() -> Report:
 @click.command("inbox")
 @report_command
 def inbox() -> Report:
-    """What waits for a person, oldest first, each with the one command that answers it."""
+    """What waits for a person, oldest first, each with the one command that answers it.
+
+    It looks whether the runtime of this machine changed since the last look, and then proposes a task.
+    """
     from infer_forge.tasks import verbs
 
-    return verbs.inbox()
+    return verbs.inbox(look=True)
 
 
 @click.command("prompt")
@@ -149,21 +152,34 @@ def _hook(task: str | None) -> int:
 
 @click.command("wake")
 @click.option("--on", type=click.Choice(["journal", "schedule", "runtime"]), help="Which cause to look for.")
-@click.option("--what", default="", help="With runtime: what changed, for example 'sglang 0.5.10 -> 0.5.11'.")
+@click.option(
+    "--what",
+    default="",
+    help="With runtime: somebody's word for what changed, 'sglang 0.5.10 -> 0.5.11' (default: look).",
+)
+@click.option(
+    "--place", "places", multiple=True, help="With runtime: look there too (docker:NAME, ssh:HOST); repeatable."
+)
 @click.option(
     "--every-days", type=click.IntRange(1, 366), default=30, show_default=True, help="With schedule: how often."
 )
 @click.option("--dismiss", help="Answer this proposal (p-..) with no.")
 @report_command
-def wake(on: str | None, what: str, every_days: int, dismiss: str | None) -> Report:
-    """Propose a capability task when something calls for one. It never starts anything; a cause proposes once."""
-    from infer_forge.tasks import verbs
+def wake(on: str | None, what: str, places: tuple[str, ...], every_days: int, dismiss: str | None) -> Report:
+    """Propose a capability task when something calls for one. It never starts anything; a cause proposes once.
+
+    With --on runtime the environments here and of recorded engines (packages and commits, driver, CUDA, image, models
+    with the hash of their config) are held against the last look. What cannot be seen is told, never taken for unchanged.
+    """
+    from infer_forge.tasks import waking
 
     if dismiss:
-        return verbs.dismiss(dismiss)
+        return waking.dismiss(dismiss)
     if on is None:
         raise UsageFault("say --on journal, schedule or runtime")
-    return verbs.woken(on, what, every_days)
+    if (what or places) and on != "runtime":
+        raise UsageFault("--what and --place go with --on runtime")
+    return waking.woken(on, what, every_days, places)
 
 
 COMMANDS = (status, goal_met, verify, list_tasks, inflight, inbox, prompt, stop_check, wake)

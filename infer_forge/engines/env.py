@@ -68,6 +68,8 @@ for path in ("/usr/local/cuda/version.json",):
         try: out["cuda_toolkit"] = json.loads(raw)["cuda"]["version"]
         except Exception: pass
 try:
+    if not json.loads(sys.argv[3]):
+        raise OSError
     q = "name,driver_version,pci.bus_id,memory.total,compute_cap"
     done = subprocess.run(["nvidia-smi", "--query-gpu=" + q, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=20)
     if done.returncode == 0:
@@ -121,9 +123,18 @@ def _image(place: Place) -> tuple[str | None, str | None]:
 
 
 def environment(
-    place: Place, framework: str | None = None, *, python: str = "python3", env: Mapping[str, str] | None = None
+    place: Place,
+    framework: str | None = None,
+    *,
+    python: str = "python3",
+    env: Mapping[str, str] | None = None,
+    gpus: bool = True,
+    timeout_s: float = 120.0,
 ) -> Environment:
     """The environment digest of a place, for one framework's packages (or all).
+
+    Args:
+        gpus: ask nvidia-smi too; without it GPUs are null, and the digest is another.
 
     Raises:
         MissingPart: the place cannot be reached or has no Python.
@@ -131,7 +142,8 @@ def environment(
     grammars = [frameworks.grammar(framework)] if framework else list(frameworks.GRAMMARS.values())
     wanted = sorted({p.lower().replace("_", "-") for g in grammars for p in g.packages})
     prefixes = sorted({p for g in grammars for p in g.environment} | {"CUDA_", "NCCL_", "TORCH", "PYTORCH_", "OMP_"})
-    done = place.run([python, "-c", _PROBE, json.dumps(wanted), json.dumps(prefixes)], timeout_s=120, env=env)
+    words = [python, "-c", _PROBE, json.dumps(wanted), json.dumps(prefixes), json.dumps(gpus)]
+    done = place.run(words, timeout_s=timeout_s, env=env)
     try:
         facts = cast("dict[str, Any]", json.loads(done.out.strip().splitlines()[-1]))
     except (ValueError, IndexError):

@@ -29,7 +29,7 @@ def text_for(task: Task, client: str, form: str | None = None) -> str:
         raise UsageFault(f"no client {client!r}", next_step=f"use one of {', '.join(CLIENTS)}")
     chosen = form or ("loop" if client == "claude" else "goal")
     if chosen not in FORMS or (client == "codex" and chosen == "loop"):
-        raise UsageFault(f"{client} has no {chosen}", next_step="--form goal")
+        raise UsageFault(f"{client} has no {chosen}", next_step="--as goal")
     if task.lock is None:
         raise UsageFault("the contract is not locked yet", where=task.id, next_step=f"infer-forge task lock {task.id}")
     text = _text(task, chosen, _LONGEST)

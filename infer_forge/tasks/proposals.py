@@ -7,6 +7,7 @@ locks like any other. The same cause proposes once.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any, cast
 
 from infer_forge.base import jsonio
@@ -104,8 +105,8 @@ def wake(store: Store, on: str, what: str = "", *, every_days: int = 30) -> str 
     """Look whether a cause for a capability task is there, and propose it; None when there is none.
 
     Args:
-        on: `journal` (records since the last such proposal), `schedule` (none for `every_days`), `runtime` (a model or
-            runtime changed: `what` says which).
+        on: `journal` (records since the last such proposal), `schedule` (none for `every_days`), `runtime` (somebody says
+            that a model or runtime changed: `what` tells which; `runtime.notice` looks by itself).
 
     Raises:
         UsageFault: another cause, or a change without saying which.
@@ -117,10 +118,8 @@ def wake(store: Store, on: str, what: str = "", *, every_days: int = 30) -> str 
         return _on_journal(store, before[-1] if before else None)
     if on == "runtime":
         if len(what.split()) < 2:
-            raise UsageFault("say what changed", next_step='--what "sglang 0.5.10 -> 0.5.11"')
-        return propose(
-            store, f"changed: {what}", {"kind": on, "what": what}, _capability(f"Revalidate after: {what}", [])
-        )
+            raise UsageFault("say what changed", next_step='--what "sglang 0.5.10 -> 0.5.11", or nothing, to look')
+        return propose(store, f"changed: {what}", {"kind": on, "what": what}, after_change(what))
     now = datetime.datetime.now(datetime.timezone.utc)
     if before and now - datetime.datetime.fromisoformat(before[-1]["at"]) < datetime.timedelta(days=every_days):
         return None
@@ -150,6 +149,25 @@ def _on_journal(store: Store, before: dict[str, Any] | None) -> str | None:
         return None
     title = f"What {len(ids)} new journal records mean for skills and tools"
     return propose(store, f"{len(ids)} new journal records", {"kind": "journal", "tip": tip}, _capability(title, ids))
+
+
+def after_change(what: str, node: str | None = None, changes: Sequence[Sequence[str]] = ()) -> dict[str, Any]:
+    """Draft of the capability task that a changed runtime or model calls for; the changes are its verified context.
+
+    Args:
+        changes: rows of subject, fact, value before, value now, as they were seen on the node.
+    """
+    draft = _capability(f"Revalidate after: {what}", [])
+    draft["context"] = [
+        {
+            "name": f"{subject}: {fact}",
+            "origin": f"runtime of {node}",
+            "value": {"before": before, "now": now},
+            "status": "verified",
+        }
+        for subject, fact, before, now in changes[:_MOST_RECORDS]
+    ]
+    return draft
 
 
 def _capability(title: str, records: list[str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from infer_forge.tasks import (
     proposals,
     repositories,
     resuming,
+    runtime,
     views,
 )
 from infer_forge.tasks import events as history
@@ -40,13 +41,14 @@ def opened() -> Generator[Store]:
     _STALE.clear()
     with history.open_store() as store:
         try:
-            store.refresh(history.PREFIX, proposals.PREFIX, baseline.REF)
+            store.refresh(history.PREFIX, proposals.PREFIX, baseline.REF, runtime.REF)
         except HubUnreachable as exc:
             _STALE.append(Finding("HUB_UNREACHABLE", f"this is what was known here last: {exc.what}"))
         yield store
 
 
-def _told(report: Report) -> Report:
+def told(report: Report) -> Report:
+    """A report with what was found when the store was opened."""
     report.findings = [*_STALE, *report.findings]
     return report
 
@@ -55,7 +57,7 @@ def _of(task: Task, *lines: str) -> Report:
     """A task's status with what was just done before it."""
     report = views.status_report(task)
     report.summary = [*lines, *report.summary]
-    return _told(report)
+    return told(report)
 
 
 # Definition
@@ -293,7 +295,7 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
             Finding("EVIDENCE_ELSEWHERE", why, "error", next_step=f"infer-forge task new --from {offered}")
         )
     report.next_step = views.next_step(task)
-    return _told(report)
+    return told(report)
 
 
 def _after(result: Mapping[str, Any]) -> str:
@@ -331,7 +333,7 @@ def goal_met(task_id: str) -> Report:
     title = {"met": "GOAL MET", "continue": "GOAL NOT MET", "cannot_tell": "CANNOT TELL"}[verdict]
     report.summary = [f"{title}: {report.extra['passed']} of {len(outcomes)} conditions of {task_id} pass"]
     report.next_step = views.next_step(task)
-    return _told(report)
+    return told(report)
 
 
 def decide(task_id: str, statement: str, answer: str, person: str) -> Report:
@@ -406,7 +408,7 @@ def verify(task_id: str) -> Report:
     ]
     bad = next((rule for rule, result, _ in checks if result != "pass"), None)
     report.next_step = f"look at {bad}" if bad else f"infer-forge task status {task_id}"
-    return _told(report)
+    return told(report)
 
 
 # Views
@@ -415,42 +417,28 @@ def verify(task_id: str) -> Report:
 def status(task_id: str) -> Report:
     """One task."""
     with opened() as store:
-        return _told(views.status_report(load(store, task_id)))
+        return told(views.status_report(load(store, task_id)))
 
 
 def listed(*, ended: bool = False, kind: str | None = None) -> Report:
     """All tasks that are under way."""
     with opened() as store:
-        return _told(views.list_report(store, ended=ended, kind=kind))
+        return told(views.list_report(store, ended=ended, kind=kind))
 
 
 def inflight() -> Report:
     """How many are under way at once."""
     with opened() as store:
-        return _told(views.inflight_report(store))
+        return told(views.inflight_report(store))
 
 
-def inbox() -> Report:
-    """What waits for a person."""
+def inbox(*, look: bool = False) -> Report:
+    """What waits for a person; with `look` after a quick look whether the runtime changed, which may propose a task."""
     with opened() as store:
-        return _told(views.inbox_report(store))
-
-
-def woken(on: str, what: str, every_days: int) -> Report:
-    """Look for a cause of a capability task, and propose it."""
-    with opened() as store:
-        made = proposals.wake(store, on, what, every_days=every_days)
-    report = Report("task_wake", Header(more={"on": on}), extra={"proposal": made})
-    report.summary = [f"proposed {made}; nothing was started" if made else f"nothing new on {on}: nothing is proposed"]
-    report.next_step = f"infer-forge task new --from {made}" if made else "infer-forge task inbox"
-    return _told(report)
-
-
-def dismiss(proposal_id: str) -> Report:
-    """Answer a proposal with no."""
-    with opened() as store:
-        proposals.answer(store, proposal_id, "dismissed")
-    return _told(Report("task_wake", summary=[f"{proposal_id} is dismissed"], next_step="infer-forge task inbox"))
+        seen = runtime.glance(store) if look else []
+        report = views.inbox_report(store)
+        report.findings += seen
+        return told(report)
 
 
 def stop_check(task_id: str) -> tuple[int, str]:

@@ -199,3 +199,16 @@ def test_the_server_hands_off_and_shows_the_inbox(here: Path) -> None:
     assert rows[0][-1].startswith(f"infer-forge task resume {task.id}")
     told("write_handoff", task_id=task.id, done="half of it", next_entry="take the other half")
     assert told("read_task", view="inbox")["tables"]["inbox"]["rows"] == []
+
+
+def test_the_server_looks_for_a_cause_shows_what_it_proposed_and_makes_a_task_of_it(here: Path) -> None:
+    made = told("propose_task", on="runtime", what="driver 570 -> 580")["data"]["proposal"]
+    assert told("propose_task", on="runtime")["data"]["verdict"] == "first_look"
+    assert [r[0] for r in told("read_task", view="proposals")["tables"]["proposals"]["rows"]] == [made]
+    assert call("define_task", proposal=made, definition=definition()).is_error
+    task = told("define_task", proposal=made, title="Look at the driver")["data"]["task"]
+    assert (task["type"], task["status"]) == ("capability", "defined")
+    assert told("read_task", view="proposals")["tables"]["proposals"]["rows"] == []
+    other = told("propose_task", on="schedule")["data"]["proposal"]
+    told("propose_task", dismiss=other)
+    assert told("read_task", view="proposals")["tables"]["proposals"]["rows"] == []

@@ -33,12 +33,23 @@ def define_task(
     task_id: Annotated[
         str | None, Field(description="Change this task before its lock. Default: a new task.", max_length=80)
     ] = None,
+    proposal: Annotated[
+        str | None,
+        Field(description="Make the task of this proposal (p-..). Default: none.", pattern=r"^p-[0-9a-z]{1,40}$"),
+    ] = None,
 ) -> Answer:
     """Use it before work starts: defines a task (or changes one that is not locked) and names what its definition still
     lacks. Acceptance is typed predicates that are evaluated on recorded evidence; free text is refused."""
+    from infer_forge.base.errors import UsageFault
     from infer_forge.tasks import verbs
 
     fields = {"title": title, "goal": goal, "scope": scope}
+    if proposal is not None:
+        if definition is not None or task_id is not None:
+            raise UsageFault(
+                "a proposal brings its own definition", next_step="give title, goal or scope, or change it later"
+            )
+        return verbs.new(proposal, fields={k: v for k, v in fields.items() if v})
     return verbs.define_task(definition, kind=task_type, fields=fields, task_id=task_id)
 
 
@@ -58,26 +69,59 @@ def lock_task(
 def read_task(
     task_id: Annotated[str | None, Field(description="One task. Default: the list.", max_length=80)] = None,
     view: Annotated[
-        Literal["status", "verify", "list", "inbox", "inflight"],
+        Literal["status", "verify", "list", "inbox", "inflight", "proposals"],
         Field(
-            description="status or verify of one task; list, inbox (what waits for a person), inflight. Default: status."
+            description="status or verify of one task; list, inbox (what waits for a person), inflight, proposals. "
+            "Default: status."
         ),
     ] = "status",
 ) -> Answer:
     """Use it to see a task (contract, acceptance, blocks, executions, evidence, next command), all tasks, what waits for a
-    person, or how many are in flight. After a restart read the task instead of remembering."""
+    person, what is proposed, or how many are in flight. After a restart read the task instead of remembering."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.tasks import verbs
+    from infer_forge.tasks import verbs, waking
 
     if view == "inbox":
         return verbs.inbox()
     if view == "inflight":
         return verbs.inflight()
+    if view == "proposals":
+        return waking.listed()
     if view == "list" or (task_id is None and view == "status"):
         return verbs.listed()
     if task_id is None:
         raise UsageFault(f"{view} is of one task", next_step="give task_id")
     return verbs.verify(task_id) if view == "verify" else verbs.status(task_id)
+
+
+@tool(toolset="tasks", read_only=False, open_world=True)
+def propose_task(
+    on: Annotated[
+        Literal["journal", "schedule", "runtime"],
+        Field(description="New journal records, time gone by, or a changed runtime or model. Default: runtime."),
+    ] = "runtime",
+    what: Annotated[
+        str, Field(description="With runtime: somebody's word for the change. Default: look.", max_length=300)
+    ] = "",
+    places: Annotated[
+        list[str] | None,
+        Field(description="With runtime: docker:NAME, ssh:HOST to look at too. Default: none.", max_length=10),
+    ] = None,
+    every_days: Annotated[int, Field(ge=1, le=366, description="With schedule: 1 to 366 days. Default: 30.")] = 30,
+    dismiss: Annotated[
+        str | None, Field(description="Answer this proposal with no, instead of looking. Default: none.", max_length=80)
+    ] = None,
+) -> Answer:
+    """Use it to look whether something calls for a capability task: packages, commits, driver, image and models are held
+    against the last look. It proposes and never starts; what cannot be seen is told, not taken for unchanged. read_task
+    shows proposals, define_task takes one."""
+    from infer_forge.tasks import waking
+    from infer_forge_mcp.toolkit import run_command
+
+    if dismiss:
+        return waking.dismiss(dismiss)
+    words = ["task", "wake", f"--on={on}", f"--every-days={every_days}", *(f"--place={p}" for p in places or ())]
+    return run_command([*words, f"--what={what}"] if what else words)
 
 
 @tool(toolset="tasks", read_only=False, idempotent=False)
