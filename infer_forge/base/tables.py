@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import UsageFault
+from infer_forge.base.text_table import UNKNOWN, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,7 @@ def row_number(cursor: str | None) -> int:
 def cell_text(value: Any, kind: str) -> str:
     """Print form of one cell. None prints as `-`: not measured is not 0."""
     if value is None:
-        return "-"
+        return UNKNOWN
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
@@ -127,27 +128,20 @@ class Table:
         return [[cell_text(v, k) for v, k in zip(row, kinds, strict=True)] for row in self.rows]
 
     def to_text(self, width: int = 0) -> str:
-        """Aligned plain text; long cells are cut in the middle so that a line stays near `width` (0: never cut)."""
+        """Aligned plain text, fitted to `width` columns of a terminal; 0, as for pipes and files: whole (see `text_table`)."""
         texts = self._texts()
-        if not texts:
-            return "(no rows)"
-        cap = max(16, width // 4) if width else 10_000
-        texts = [[_shorten(t, cap) for t in row] for row in texts]
-        widths = [max(len(n), *(len(row[i]) for row in texts)) for i, n in enumerate(self.names)]
-        right = [c.kind != "text" and not _wordy(self.rows, i) for i, c in enumerate(self.columns)]
+        return text_table(self.names, texts, self._right(), width) if texts else "(no rows)"
 
-        def line(cells: Sequence[str]) -> str:
-            parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(cells, widths, right, strict=True)]
-            return "  ".join(parts).rstrip()
-
-        return "\n".join([line(self.names), line(["-" * w for w in widths]), *map(line, texts)])
+    def _right(self) -> list[bool]:
+        """Which columns hold numbers and align right."""
+        return [c.kind != "text" and not _wordy(self.rows, i) for i, c in enumerate(self.columns)]
 
     def to_md(self) -> str:
         """A GitHub-flavoured Markdown table."""
         if not self.rows:
             return "(no rows)"
-        right = [c.kind != "text" and not _wordy(self.rows, i) for i, c in enumerate(self.columns)]
-        head = ["| " + " | ".join(self.names) + " |", "|" + "|".join("---:" if r else "---" for r in right) + "|"]
+        rule = "|".join("---:" if r else "---" for r in self._right())
+        head = ["| " + " | ".join(self.names) + " |", f"|{rule}|"]
         return "\n".join(head + ["| " + " | ".join(t.replace("|", "\\|") for t in row) + " |" for row in self._texts()])
 
     def to_csv(self) -> str:
@@ -168,11 +162,3 @@ class Table:
 def _wordy(rows: Sequence[Sequence[Any]], index: int) -> bool:
     """Whether a column's first cells are words, so that it aligns left."""
     return any(isinstance(row[index], str) for row in rows[:50])
-
-
-def _shorten(text: str, cap: int) -> str:
-    """Cut the middle out of a long cell."""
-    if len(text) <= cap:
-        return text
-    head = (cap - 1) * 2 // 3
-    return f"{text[:head]}…{text[len(text) - (cap - 1 - head) :]}"

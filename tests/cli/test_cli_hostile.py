@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -150,3 +155,37 @@ def test_an_error_repeats_no_password(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "correct-horse" not in done.stderr
     assert "the server does not answer" in done.stderr
+
+
+def on_terminal(columns: int, home: Path, *words: str | Path) -> list[str]:
+    """Lines that the command prints on a terminal of so many columns."""
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "infer_forge.cli.main", *map(str, words)],
+        stdout=terminal,
+        env={**environment, "INFER_FORGE_HOME": str(home)},
+    )
+    os.close(terminal)
+    told = b""
+    with contextlib.suppress(OSError):  # the terminal is gone once the process has ended
+        while piece := os.read(main, 65536):
+            told += piece
+    os.close(main)
+    assert process.wait(timeout=30) == 0
+    return told.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_tables_fit_the_terminal_and_are_whole_through_a_pipe(trace: Path, tmp_path: Path) -> None:
+    trace.write_text(trace.read_text().replace("gemm", "gemm_" + "x" * 90))
+    table = slice(1, 4)  # header, rule, row
+
+    def kernels(lines: list[str]) -> list[str]:
+        return lines[next(i for i, line in enumerate(lines) if line.startswith("== Kernel")) :][table]
+
+    shown = kernels(on_terminal(80, tmp_path / "home", "triage", trace))
+    piped = kernels(run(tmp_path, "triage", trace).stdout.splitlines())
+    assert max(map(len, shown)) <= 80 < max(map(len, piped))
+    assert "…" in shown[2]
+    assert "gemm_" + "x" * 90 in piped[2]
