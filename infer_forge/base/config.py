@@ -6,6 +6,8 @@ playbooks belong here, nowhere in code; its forks and production endpoints in `g
 
 from __future__ import annotations
 
+import copy
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.paths import user_config_file
 
 FILE_NAME = "infer-forge.yaml"
+_SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system that is in use, FAT's
+_parsed: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ def project_config_file(start: Path | None = None) -> Path | None:
 
 
 def settings(start: Path | None = None) -> Settings:
-    """Read and merge the settings.
+    """Read and merge the settings. A file that has not changed is not parsed again in this process.
 
     Raises:
         InputUnusable: a file is no YAML, has an unknown key or a value of the wrong type.
@@ -102,7 +106,22 @@ def settings(start: Path | None = None) -> Settings:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Dotted keys of one file, checked against the schema."""
+    """Dotted keys of one file, checked against the schema; the caller's own copy."""
+    try:
+        now = file.stat()
+    except OSError:
+        return _parse(file)  # which says why
+    stamp = (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    kept = _parsed.get(file)
+    if kept is None or kept[0] != stamp:
+        kept = stamp, _parse(file)
+        # a file that was changed just now may change again within one tick of its clock, and look the same
+        if abs(time.time_ns() - now.st_mtime_ns) > _SETTLED_NS:
+            _parsed[file] = kept
+    return copy.deepcopy(kept[1])
+
+
+def _parse(file: Path) -> dict[str, Any]:
     import yaml
 
     try:

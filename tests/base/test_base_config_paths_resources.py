@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infer_forge.base import resources
 from infer_forge.base.config import settings
@@ -37,6 +39,38 @@ def test_a_wrong_settings_file_is_refused_with_its_name(tmp_path: Path, text: st
     (tmp_path / "infer-forge.yaml").write_text(text)
     with pytest.raises(InputUnusable, match=why):
         settings(tmp_path)
+
+
+def settle(file: Path) -> None:
+    """As if it was written ten seconds ago."""
+    then = file.stat().st_mtime - 10
+    os.utime(file, (then, then))
+
+
+def test_an_unchanged_file_is_parsed_once_and_a_changed_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "infer-forge.yaml"
+    file.write_text("hosts: {a: ssh:x}\n")
+    settle(file)
+    first = settings(tmp_path)
+    with monkeypatch.context() as without_yaml:
+        without_yaml.setattr(yaml, "safe_load", None)
+        again = settings(tmp_path)
+        assert again.get("hosts") == {"a": "ssh:x"}
+        again.get("hosts")["b"] = "mine alone"
+        assert settings(tmp_path).get("hosts") == first.get("hosts") == {"a": "ssh:x"}
+    file.write_text("hosts: {a: ssh:y}\n")
+    assert settings(tmp_path).get("hosts") == {"a": "ssh:y"}
+    file.unlink()
+    assert settings(tmp_path).get("hosts") == {}
+
+
+def test_a_file_that_was_written_just_now_is_read_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "infer-forge.yaml"
+    for name in "abcdefgh":
+        file.write_text(f"identity: {{user: {name}}}\n")
+        assert settings(tmp_path).get("identity.user") == name
 
 
 def test_mapping_settings_keep_their_own_keys(tmp_path: Path) -> None:
