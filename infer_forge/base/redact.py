@@ -167,19 +167,3 @@ def redact_arguments(words: Sequence[str]) -> list[str]:
         hide = name.lstrip("-") if secret and not equals else ""
         out.append(f"{name}={MASK.format(name.lstrip('-'))}" if secret and equals else redact(word))
     return out
-
-
-def refuse_secrets(text: str, *, where: str) -> None:
-    """Refuse a text that holds a secret: every artifact write and packaging goes through here or through `redact`.
-
-    Raises:
-        GateRefused: names the kinds and the place, never the value.
-    """
-    from infer_forge.base.errors import GateRefused
-
-    hits = find(text, environment_secrets())
-    if hits:
-        kinds = ", ".join(sorted({h.kind for h in hits}))
-        raise GateRefused(
-            f"holds {len(hits)} secret(s): {kinds}", where=where, next_step=f"infer-forge guard scan {where} --redact"
-        )

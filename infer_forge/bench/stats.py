@@ -215,14 +215,6 @@ def p_behind(values: Sequence[float], delta: float) -> float:
     return 1.0 - t_sf((mean + delta) / (sd / math.sqrt(len(values))), len(values) - 1)
 
 
-def p_not_behind(values: Sequence[float], delta: float) -> float:
-    """One-sided p-value of H0 "behind by the threshold or more" (mean <= -delta); small: not behind."""
-    mean, sd = mean_sd(values)
-    if sd == 0.0 or math.isnan(sd):
-        return 0.0 if sd == 0.0 and mean > -delta else 1.0
-    return t_sf((mean + delta) / (sd / math.sqrt(len(values))), len(values) - 1)
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjusted p-values, in the order given (Holm 1979)."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])

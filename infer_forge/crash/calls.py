@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from infer_forge.crash.model import Call, CallLog, Line, Origin
+from infer_forge.crash.model import Call, CallLog, Line
 
 KEEP = 12
 MAX_STREAMS = 4096
@@ -179,8 +179,3 @@ def with_levels(calls: Calls) -> None:
 def merged(logs: dict[tuple[object, ...], CallLog]) -> list[CallLog]:
     """Logs with calls, in the order of their streams."""
     return [log for log in logs.values() if log.last]
-
-
-def origin_known(origin: Origin) -> bool:
-    """Whether pid or rank is known."""
-    return origin.pid is not None or origin.rank is not None or origin.label is not None

@@ -86,11 +86,6 @@ def anchors() -> tuple[str, ...]:
     return tuple(sorted({a for s in signatures() for a in s.anchors}))
 
 
-@cache
-def _by_anchor() -> dict[str, tuple[Signature, ...]]:
-    return {a: tuple(s for s in signatures() if a in s.anchors) for a in anchors()}
-
-
 def match(text: str) -> tuple[Signature, re.Match[str]] | None:
     """The first signature that the line fits."""
     for signature in signatures():

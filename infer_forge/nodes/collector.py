@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -215,9 +214,3 @@ def collect(
             due = max(due + collector.interval_s, time.monotonic())  # late samples do not bunch up
             stop.wait(max(0.0, due - time.monotonic()))
     return taken
-
-
-def as_daemon_hint(node: str) -> str:
-    """One line for people: how to keep a collector running."""
-    program = os.environ.get("INFER_FORGE_PROGRAM", "infer-forge")
-    return f"systemd-run --unit infer-forge-collect-{node} {program} node collect"
