@@ -10,6 +10,7 @@ from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.campaign import book, gates, repo
+from infer_forge.campaign.inputs import TARGET
 
 
 def draft(
@@ -38,6 +39,11 @@ def draft(
         data = draft_contract(load_config(named))
     made = set_fields(data, settings)
     typed = contracts.contract_of(made)
+    if typed.target != TARGET:
+        raise GateRefused(
+            f"A19: the target of the contract is {typed.target}, a campaign's is {TARGET}",
+            next_step="take `target` out of the contract",
+        )
     wanted = {"sglang", *campaign.inputs["frameworks"]["selected"]}
     if {e.framework for e in typed.engines} != wanted:
         raise GateRefused(
