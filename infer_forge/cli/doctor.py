@@ -19,7 +19,8 @@ _EXIT = {"pass": 0, "fail": 4, "unknown": 3}
 def command(client: str, project: Path | None, form: str, out: Path | None) -> None:
     """Check skills, server, hook and the hook's trust; a canary runs through the installed hook.
 
-    Exit 0 when all checks pass, 4 when one fails, 3 when one could not be looked at.
+    Exit 0 when all checks pass, 4 when one fails, 3 when one could not be looked at. A server that starts slowly is said
+    and fails nothing.
     """
     from infer_forge.clients import examine
     from infer_forge.guard import hook_config

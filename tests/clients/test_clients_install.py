@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import sys
 from pathlib import Path
@@ -178,7 +179,8 @@ def test_doctor_passes_after_an_install(
     program.write_text("#!/bin/sh\nexit 2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     install("claude", hooks=[Hook("PreToolUse", "Bash", str(program), 10)])
-    assert set(doctored("claude").values()) == {"pass"}
+    checks = examine("claude", canary=blocked).tables["checks"]
+    assert {row[1] for row in checks.rows} == {"pass"}, checks.to_text()
 
 
 def test_doctor_says_when_it_could_not_see_the_trust_of_codex(
@@ -202,10 +204,33 @@ def test_a_slow_server_is_told_in_words_of_the_client_at_hand(
 ) -> None:
     monkeypatch.setattr(doctor, "SLOW_START_S", 0.0)
     install(name, hooks=[GUARD])
-    row = next(r for r in doctor.examine(name).tables["checks"].rows if r[0] == "server-answers")
-    assert row[1] == "fail"
+    report = doctor.examine(name, canary=blocked)
+    row = next(r for r in report.tables["checks"].rows if r[0] == "server-answers")
+    assert row[1] == "slow"
+    assert re.search(r"answered in \d+\.\d\d s \(\d+\.\d\d s of processor time", row[2])
+    assert "1 slow" in report.summary[0]
     assert ("config.toml" in row[3]) == (name == "codex")
     assert f"infer-forge doctor --client {name}" in row[3]
+
+
+def test_a_slow_server_alone_does_not_fail_the_doctor() -> None:
+    checks = [doctor.Check("a", doctor.PASS, ""), doctor.Check("server-answers", doctor.SLOW, "", "wait")]
+    assert doctor.outcome_of(checks) == "pass"
+    assert doctor.outcome_of([*checks, doctor.Check("b", doctor.UNKNOWN, "")]) == "unknown"
+
+
+def test_a_server_that_waits_on_a_busy_machine_is_told_apart_from_one_that_works_long(
+    home: Path, shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "SLOW_START_S", 0.3)
+    answers = "".join(json.dumps({"id": i, "result": {"tools": []}}) + "\n" for i in (1, 2))
+    works = "while time.process_time() < 0.4: pass"
+    for name, start in (("busy", "time.sleep(0.4)"), ("works", works)):
+        program = f"import sys, time\n{start}\nsys.stdout.write({answers!r})\nsys.stdout.flush()\nsys.stdin.read()"
+        server = {"command": sys.executable, "args": ["-I", "-S", "-c", program]}
+        (home / ".claude.json").write_text(json.dumps({"mcpServers": {"infer-forge": server}}))
+        row = next(r for r in doctor.examine("claude").tables["checks"].rows if r[0] == "server-answers")
+        assert (row[1], "the machine was busy" in row[2]) == ("slow", name == "busy"), row
 
 
 def test_doctor_tells_when_the_login_shell_of_codex_does_not_find_the_command(
