@@ -64,7 +64,6 @@ def fill(
     """The nine points; null where the evidence is missing."""
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
     chosen = {v.chosen.number for v in views}
-    stages = Counter((p.stage, p.batch) for p in lane.passes if not p.partial and p.layers)
     return {
         "1_inputs": {"inputs": [i.to_json() for i in report.header.inputs], "triage": triage, "ranks": [s.rank for s in found.ranks]},
         "2_model": {
@@ -81,7 +80,7 @@ def fill(
             "warm_up": [p.number for p in lane.passes if p.temperature == "warm-up"],
             "chosen": [{"stage": v.stage, "pass": v.chosen.number, "reason": v.reason} for v in views],
         },
-        "4_stage_and_batch": [{"stage": s, "batch": b, "passes": n} for (s, b), n in sorted(stages.items(), key=str)],
+        "4_stage_and_batch": _stages(lane),
         "5_layer_types": {v.stage: _types(v) for v in views},
         "6_representative_layers": [
             {"stage": v.stage, "layer": v.layer.number if v.layer else None, "reason": v.layer_reason or None} for v in views
@@ -92,6 +91,20 @@ def fill(
         ],
         "9_method": {**confidence(lane, shape), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
     }  # fmt: skip
+
+
+def _stages(lane: Lane) -> list[dict[str, Any]]:
+    """Whole passes by stage and batch, and what an inferred stage stands on."""
+    found: dict[tuple[str, int | None, str, str], dict[str, Any]] = {}
+    for p in lane.passes:
+        if p.partial or not p.layers:
+            continue
+        row = found.setdefault(
+            (p.stage, p.batch, p.stage_from, p.stage_confidence), {"stage": p.stage, "batch": p.batch, "passes": 0}
+        )
+        row["passes"] += 1
+        row |= {"from": p.stage_from, "confidence": p.stage_confidence or None, "evidence": p.stage_evidence or None}
+    return [found[k] for k in sorted(found, key=str)]
 
 
 def _types(v: View) -> list[dict[str, Any]]:

@@ -99,6 +99,11 @@ class Pass:
     temperature: str = ""
     """`cold`, `warm-up` or `steady`; "" where it cannot be told."""
     evidence: str = ""
+    stage_from: str = "annotation"
+    """`annotation`, or `kernels` where the stage was inferred (`infer_forge.pipeline.stage`)."""
+    stage_confidence: str = ""
+    """`high`, `medium`, `low`, `none` for an inferred stage."""
+    stage_evidence: str = ""
 
     @property
     def wall_ns(self) -> int:

@@ -9,7 +9,18 @@ from typing import Any, cast
 from infer_forge.base import jsonio, report_store
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Finding, Header, InputFile, Report
-from infer_forge.pipeline import checklist, clusters, flow, modules, perfetto, roofline, steady, structure, tables
+from infer_forge.pipeline import (
+    checklist,
+    clusters,
+    flow,
+    modules,
+    perfetto,
+    roofline,
+    stage,
+    steady,
+    structure,
+    tables,
+)
 from infer_forge.pipeline.anchor import by_anchor
 from infer_forge.pipeline.cost import Split
 from infer_forge.pipeline.model import Lane, Options, Pass
@@ -17,7 +28,7 @@ from infer_forge.pipeline.model_config import ModelShape, read_config
 from infer_forge.pipeline.read import Sources, read
 from infer_forge.pipeline.tables import View
 
-_STAGES = ("prefill", "decode", "mixed", "denoise", "step", "all")
+_STAGES = ("prefill", "decode", "mixed", "denoise", "step", stage.UNKNOWN, "all")
 
 
 def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None) -> Report:
@@ -73,6 +84,7 @@ def build_lanes(found: Sources, shape: ModelShape | None, options: Options) -> l
             )
             if options.anchor:
                 by_anchor(lane, options.anchor, shape.layers if shape else None)
+            stage.infer(lane)
             steady.temper(lane)
             lanes.append(lane)
     return lanes
@@ -278,6 +290,7 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
                 next_step="capture at least three whole steps",
             )
         )
+    report.findings += stage.findings(lane)
     for v in views:
         words = clusters.dominance(v.clusters)
         if words:

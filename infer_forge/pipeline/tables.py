@@ -44,6 +44,7 @@ def passes(lanes: Sequence[Lane], origins: Sequence[int]) -> Table:
         Column("pass", "int"), Column("rank", "text"), Column("stage", "text"), Column("batch", "int"), Column("tokens", "int"),
         "start_ms", "wall_ms", "device_ms", "idle_ms", Column("layers", "int"), "avg_layer_us", Column("note", "text"),
         Column("device", "text"), Column("kind", "text"), Column("temperature", "text"),
+        Column("stage_from", "text"), Column("stage_confidence", "text"),
     ]  # fmt: skip
     rows: list[list[Any]] = []
     for lane, origin in zip(lanes, origins, strict=True):
@@ -53,7 +54,7 @@ def passes(lanes: Sequence[Lane], origins: Sequence[int]) -> Table:
                 [
                     p.number, p.rank, p.stage, p.batch, p.tokens, ms(p.start_ns - origin), ms(p.wall_ns), ms(p.device_ns),
                     ms(p.idle_ns), len(p.layers), us(sum(walls) / len(walls)) if walls else None, note(p),
-                    p.device if p.device >= 0 else None, p.kind, p.temperature or None,
+                    p.device if p.device >= 0 else None, p.kind, p.temperature or None, p.stage_from, p.stage_confidence or None,
                 ]
             )  # fmt: skip
     return Table("passes", columns, rows, "Forward passes")

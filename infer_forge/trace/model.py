@@ -332,7 +332,7 @@ def _rows(mask: Flags) -> I32:
 def _only(trace: Trace, group: int) -> Trace:
     picks = {k: getattr(trace, k).group == group for k in ("work", "calls", "syncs", "annotations", "windows")}
     tables = {k: getattr(trace, k).take(mask) for k, mask in picks.items()}
-    work, events = tables["work"], trace.load_events
+    work = tables["work"]
     work.call = _rows(picks["calls"])[work.call]
     work.window = _rows(picks["windows"])[work.window]
     for table in tables.values():
@@ -341,6 +341,5 @@ def _only(trace: Trace, group: int) -> Trace:
     renumber = _rows(picks["work"])
     one.mapped_shapes = {int(renumber[r]): v for r, v in trace.mapped_shapes.items() if renumber[r] >= 0}
     one._events = None  # pyright: ignore[reportPrivateUsage]
-    if events is not None:
-        one.load_events = lambda: trace.events  # op rows keep pointing into the shared layer
+    one.load_events = lambda: trace.events  # op rows keep pointing into the shared layer
     return one

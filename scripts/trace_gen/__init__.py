@@ -82,6 +82,7 @@ def generate_capture(spec: Spec, out: Path, seed: int = WORKING_SEEDS[0]) -> Pat
         for run in sim.run():
             lane, (begin, length) = sim.lanes[0], run.host[0]
             batch = run.step.context + run.step.generation
+            file.writer.load = (run.step.tokens, batch)
             mode = (
                 "FULL"
                 if spec.framework == "vllm"

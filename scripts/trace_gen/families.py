@@ -70,6 +70,10 @@ _AMD_NAMES = {
 }
 
 
+_AMD_PREFILL = "_ZN7ck_tile6kentryILi2ENS_39FmhaBatchPrefillWithPagedKVCacheKernelIvvEEJNS_5KargsEEEEvDpT1_"
+"""Prompts have an attention kernel of their own."""
+
+
 def _amd(name: str) -> str:
     for piece, other in _AMD_NAMES.items():
         if piece in name:
@@ -78,28 +82,31 @@ def _amd(name: str) -> str:
     return name
 
 
-def _respell(spec: Spec) -> tuple[Callable[[str], str], Callable[[str], str]]:
+def _respell(spec: Spec, decode: bool) -> tuple[Callable[[str], str], Callable[[str], str]]:
+    """How kernels, and how frames and ops are spelt."""
+
     def frame(text: str) -> str:
         for old, new in VLLM_PATHS.items():
             if old in text:
                 return text.replace(old, new)
-        return text
+        return text.replace("sgl_kernel::", "_C::").replace("sglang::", "vllm::")
 
     plain: Callable[[str], str] = lambda text: text  # noqa: E731
-    return (_amd if spec.vendor == "amd" else plain), (frame if spec.framework == "vllm" else plain)
+    amd: Callable[[str], str] = lambda text: _AMD_PREFILL if "FlashAttnFwdSm90" in text and not decode else _amd(text)  # noqa: E731
+    return (amd if spec.vendor == "amd" else plain), (frame if spec.framework == "vllm" else plain)
 
 
 def forward(spec: Spec, stage: str) -> Iterator[Item]:
     """The kernels of one forward pass in launch order."""
     decode = stage == "decode"
     column = 4 if decode else 3
-    name, frame = _respell(spec)
+    name, frame = _respell(spec, decode)
 
     def item(row: Row, part: str, layer: int | None = None, half: str = "", kind: str = "", flags: str = "") -> Item:
         free = "f" in flags
         return Item(
             name(row[0]),
-            row[1],
+            frame(row[1]),
             frame(row[2]),
             float(row[column]),
             part,

@@ -135,6 +135,7 @@ def write_step(
     """All events of one step on one lane."""
     spec, writer = sim.spec, file.writer
     lane, placed = sim.lanes[lane_number], run.kernels[lane_number]
+    writer.load = (run.step.tokens or 4096, run.step.context + run.step.generation or 1)
     low, high = _cut(spec, run, last, len(placed))
     whole = low == 0 and high == len(placed)
     name = spell(spec, run.step, run.number)

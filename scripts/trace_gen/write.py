@@ -10,6 +10,7 @@ from trace_gen.model import Item, Spec, Step
 from trace_gen.timeline import MAIN, GraphLaunch, Lane, Placed
 
 _FLUSH = 1 << 21
+_VOCABULARY = 151_936
 _OUTER = (
     "torch/nn/modules/module.py(1773): _wrapped_call_impl",
     "torch/nn/modules/module.py(1784): _call_impl",
@@ -72,6 +73,8 @@ class RankWriter:
         self._parts: list[str] = []
         self._size = 0
         self._templates: dict[tuple[object, ...], tuple[str, int]] = {}
+        self.load: tuple[int, int] = (1, 1)
+        """New tokens and requests of the step that is written, for the dims of its ops."""
         self._python = 1
         self._flow = 0
         kineto = spec.layout == "kineto"
@@ -185,7 +188,8 @@ class RankWriter:
         """Frames, ops, launch, flow and kernel of one eager launch, and how many events that is."""
         spec = self.spec
         layer = p.item.layer if spec.stacks else None
-        key = (lane.rank, lane.device, p.item.name, p.item.op, p.item.frame, layer, p.stream, flow)
+        load = self.load if spec.shapes else None
+        key = (lane.rank, lane.device, p.item.name, p.item.op, p.item.frame, layer, p.stream, flow, load)
         found = self._templates.get(key)
         if found:
             return found
@@ -195,7 +199,7 @@ class RankWriter:
         if spec.stacks:
             python = '"Python parent id": %s, "Python id": %s, "Python thread": 0, "Ev Idx": %s'
             pieces += [self.event("python_function", frame, pid, tid, python) for frame in self._frames(p.item)]
-        shapes = ', "Concrete Inputs": ["", ""], "Input Dims": [[4096, 4096], [4096]], "Input type": ["c10::BFloat16", "c10::BFloat16"]'
+        shapes = f', "Concrete Inputs": ["", ""], "Input Dims": {self._dims(p.item)}, "Input type": ["c10::BFloat16", "c10::BFloat16"]'
         op = f'{external}"Record function id": 0, "Sequence number": %s, "Fwd thread id": 0' + (
             shapes if spec.shapes else ""
         )
@@ -215,6 +219,17 @@ class RankWriter:
         found = (self._join.join(pieces), len(pieces))
         self._templates[key] = found
         return found
+
+    def _dims(self, item: Item) -> str:
+        """Operands of an op: layers see every new token, the head and the sampler one row a request."""
+        tokens, requests = self.load
+        if item.part == "tail":
+            return (
+                f"[[{requests}, 4096], [4096, {_VOCABULARY}]]"
+                if item.op == "aten::mm"
+                else f"[[{requests}, {_VOCABULARY}]]"
+            )
+        return f"[[{tokens}, 4096], [4096, 4096]]" if item.op == "aten::mm" else f"[[{tokens}, 4096], [4096]]"
 
     def _op_names(self, op: str) -> list[str]:
         wrappers = ["aten::linear", "aten::matmul", "sglang::unified_op"]

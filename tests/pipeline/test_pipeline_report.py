@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from infer_forge import pipeline
+from infer_forge import pipeline, trace
 from infer_forge.base import report_store
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
+from infer_forge.pipeline import steady, structure
 from infer_forge.pipeline.model import Options
 from trace_gen import SPECS, Spec, config, generate
 
@@ -112,12 +113,15 @@ def test_a_slow_first_pass_is_cold_by_its_duration_against_the_later_ones(tmp_pa
 @pytest.mark.parametrize("spec", ["unmarked", "hf"])
 def test_long_passes_between_short_ones_are_of_another_size_not_cold(spec: str, tmp_path: Path) -> None:
     files, _ = generate(SPECS[spec], tmp_path / "t.json", 105)
-    report = run(files[0])
-    rows = report.tables["passes"].dicts()
-    walls = sorted(r["wall_ms"] for r in rows)
-    assert walls[-1] > 5 * walls[0]  # prefills and decodes that no mark tells apart
-    assert {r["temperature"] for r in rows} <= {"steady", None}
-    assert "of another size left out" in report.extra["checklist"]["3_passes"]["chosen"][0]["reason"]
+    one = trace.load(files[0], cache=False)
+    lane = structure.build(one, None, 0, None)
+    steady.temper(lane)
+    walls = sorted(p.wall_ns for p in lane.passes)
+    assert walls[-1] > 5 * walls[0]  # prefills and decodes, before their stage is inferred
+    assert {p.temperature for p in lane.passes} <= {"steady", ""}
+    choice = steady.representative(lane, lane.passes[0].stage)
+    assert choice is not None
+    assert "of another size left out" in choice.reason
 
 
 def test_without_a_triage_no_layer_is_picked_and_asking_for_one_is_refused(

@@ -75,7 +75,7 @@ def split_passes(
     one that stands for its stage, and the layer count against the config."""
     columns = [
         *("pass", "rank", "stage", "batch", "tokens", "start_ms", "wall_ms", "device_ms", "idle_ms", "layers"),
-        *("avg_layer_us", "note", "temperature"),
+        *("avg_layer_us", "note", "temperature", "stage_confidence"),
     ]
     clusters = ["cluster", "type", "layers", "wall_us", "share_pct", "members", "stage"]
     shown = {"passes": columns, "clusters": clusters}
