@@ -37,6 +37,9 @@ KEYS: dict[str, Key] = {
     "hosts": Key("map", {}, "name -> place, such as ssh:me@gpu07/docker:dev; the name then stands for the place"),
     "playbooks": Key("list", [], "folders with a team's own playbooks"),
     "skills": Key("list", [], "folders with a team's own skills"),
+    "check_suite": Key(
+        "list", [], "command lines of a team's own check suite of skills and tools, in place of the pack's"
+    ),
     "identity.user": Key("str", None, "who is named as holder of claims and author of records"),
     "cache.limit_mb": Key("int", 4096, "upper bound of the column cache in MB; the least recently used goes first"),
     "triage.min_share_pct": Key("float", 1.0, "rows under this share are summed up in the header"),

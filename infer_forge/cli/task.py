@@ -119,22 +119,24 @@ def start(task: str) -> Report:
 )
 @click.option("--cites", multiple=True, help="Of a capability task: a journal record it stands on; repeatable.")
 @click.option(
-    "--accept-baseline", help="A person (named here, at a terminal) accepts a capability baseline that changed."
+    "--accept-baseline",
+    help="A person (named here, at a terminal) accepts a capability baseline or check suite that changed, or a runtime unseen.",
 )
-@click.option("--check-suite", default="check-suite", show_default=True, help="Label of the run of the check suite.")
 @report_command
 def deliver(
-    task: str, summary: str, outcome: str | None, cites: tuple[str, ...], accept_baseline: str | None, check_suite: str
+    task: str, summary: str, outcome: str | None, cites: tuple[str, ...], accept_baseline: str | None
 ) -> Report:
     """End TASK with its deliverable: the goal is checked again, the reproduction path verified, and all of it archived.
 
-    The path is commits, image, deployment point, commands, results and failed attempts, taken from the records.
+    The path is commits, image, deployment point, commands, results and failed attempts, taken from the records. A capability
+    task needs recorded runs of exactly the commands of the check suite (`task baseline` shows them), each with exit 0, after
+    the runtime last changed and on the skills and references that it delivers.
     """
     from infer_forge.cli.task_fields import person_at_terminal, tool_definitions
     from infer_forge.tasks import verbs
 
     who = person_at_terminal("accepting a changed baseline", accept_baseline) if accept_baseline else None
-    capability = {"outcome": outcome, "records": list(cites), "check_suite": check_suite} if outcome or cites else None
+    capability = {"outcome": outcome, "records": list(cites)} if outcome or cites else None
     return verbs.deliver(task, summary, capability=capability, tools=tool_definitions(), accepted_by=who)
 
 

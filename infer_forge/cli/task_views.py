@@ -1,4 +1,4 @@
-"""`infer-forge task status|goal-met|verify|list|inflight|inbox|prompt|stop-check|wake`: what stands, and what waits."""
+"""`infer-forge task baseline|status|goal-met|verify|list|inflight|inbox|prompt|stop-check|wake`: what stands, and what waits."""
 
 from __future__ import annotations
 
@@ -182,4 +182,18 @@ def wake(on: str | None, what: str, places: tuple[str, ...], every_days: int, di
     return waking.woken(on, what, every_days, places)
 
 
-COMMANDS = (status, goal_met, verify, list_tasks, inflight, inbox, prompt, stop_check, wake)
+@click.command("baseline")
+@click.argument("task", required=False)
+@report_command
+def baseline(task: str | None) -> Report:
+    """The capability baseline in force: files and tools by hash, and the check suite with how to run it.
+
+    With TASK: what changed since its lock, and what the check suite of a capability task still lacks.
+    """
+    from infer_forge.cli.task_fields import tool_definitions
+    from infer_forge.tasks import baseline_view
+
+    return baseline_view.shown(task, tool_definitions())
+
+
+COMMANDS = (baseline, status, goal_met, verify, list_tasks, inflight, inbox, prompt, stop_check, wake)

@@ -1,4 +1,4 @@
-"""The capability baseline: which skills, references and tools were in force, by version and hash (B67).
+"""The capability baseline: which skills, references, tools and check suite were in force, by version and hash (B67).
 
 Every task records the digest of the manifest at its lock; the manifest itself is kept once, under its digest. Only a
 delivered capability task (or another version of the pack) changes what is in force.
@@ -16,6 +16,7 @@ from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes, Snapshot, Store
 from infer_forge.base.resources import data_path
+from infer_forge.tasks import check_suite
 
 REF = "refs/baselines/manifests"
 OUTCOMES = ("add", "update", "merge", "retire", "no_change")
@@ -29,15 +30,21 @@ def manifest(tools: Mapping[str, Any] | None = None) -> dict[str, Any]:
         tools: tool name -> its definition (description and schemas); a door that knows the server gives them. None:
             not known here, which is recorded as null.
     """
+    files = in_force()
+    schemas = None if tools is None else {name: jsonio.sha256_of(tools[name]) for name in sorted(tools)}
+    body = {"pack_version": __version__, "files": files, "tools": schemas, "check_suite": check_suite.suite()}
+    return {"digest": jsonio.sha256_of(body), **body, "files_sha256": jsonio.sha256_of(files)}
+
+
+def in_force() -> dict[str, str]:
+    """Name -> sha256 of every file of skills, references, playbooks and prompts, and of a team's own skills."""
     files: dict[str, str] = {}
     for folder in _FOLDERS:
         root = data_path(folder)
         files |= {f"{folder}/{name}": sha for name, sha in _hashes(root).items()}
     for place in settings().get("skills"):
         files |= {f"team:{Path(place).name}/{name}": sha for name, sha in _hashes(Path(place).expanduser()).items()}
-    schemas = None if tools is None else {name: jsonio.sha256_of(tools[name]) for name in sorted(tools)}
-    body = {"pack_version": __version__, "files": files, "tools": schemas}
-    return {"digest": jsonio.sha256_of(body), **body}
+    return files
 
 
 def _hashes(root: Path) -> dict[str, str]:
@@ -60,6 +67,7 @@ def keep(store: Store, made: dict[str, Any]) -> dict[str, Any]:
         "pack_version": made["pack_version"],
         "files": len(made["files"]),
         "tools": None if made["tools"] is None else len(made["tools"]),
+        "check_suite": {"commands": made["check_suite"]["commands"], "sha256": made["check_suite"]["sha256"]},
     }
 
 
@@ -78,6 +86,9 @@ def kept(store: Store, digest: str) -> dict[str, Any]:
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names that were added, removed and changed from one manifest to another; tools count where both sides know them."""
     one, two = dict(old["files"]), dict(new["files"])
+    for names, side in ((one, old), (two, new)):
+        if side.get("check_suite"):
+            names["check_suite"] = side["check_suite"]["sha256"]
     if old["tools"] is not None and new["tools"] is not None:
         one |= {f"tool:{k}": v for k, v in old["tools"].items()}
         two |= {f"tool:{k}": v for k, v in new["tools"].items()}

@@ -39,8 +39,7 @@ def deliver(
 
     Args:
         summary: what was achieved, in a sentence or more.
-        capability: of a capability task: `outcome` (add, update, merge, retire, no_change), `records` (ids of the journal),
-            `check_suite` (label of the run).
+        capability: of a capability task: `outcome` (add, update, merge, retire, no_change), `records` (ids of the journal).
         baseline: the capability manifest in force now (`baseline.manifest`).
         accepted_by: the person (at a terminal) who lets it count though somebody changed the baseline meanwhile.
 
@@ -191,7 +190,7 @@ def _capability_faults(
     accepted_by: str | None,
 ) -> list[str]:
     """What a capability task lacks; and that no other task changed the baseline."""
-    from infer_forge.tasks import baseline
+    from infer_forge.tasks import baseline, check_suite
 
     locked: dict[str, Any] = (task.lock or {}).get("baseline") or {}
     if task.typed.type != "capability":
@@ -204,14 +203,11 @@ def _capability_faults(
     faults += _unknown_records(capability.get("records") or [])
     if not locked or now is None:
         return [*faults, "the capability baseline of its lock is not known"]
-    found = baseline.changes(baseline.kept(store, locked["digest"]), now)
+    before = baseline.kept(store, locked["digest"])
+    found = baseline.changes(before, now)
     wrong = baseline.contradiction(str(capability["outcome"]), found)
     faults += [f"the outcome is {capability['outcome']}, but {wrong}"] if wrong else []
-    label = capability.get("check_suite") or "check-suite"
-    runs = [e for e in task.executions.values() if e.label == label and e.exit_code is not None]
-    if not runs or runs[-1].exit_code != 0:
-        faults.append(f"the check suite (label {label}) did not end with 0 in this task")
-    return faults
+    return faults + check_suite.faults(store, task, before, now, accepted=accepted_by is not None)
 
 
 def _unknown_records(ids: Sequence[str]) -> list[str]:

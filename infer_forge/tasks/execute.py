@@ -20,8 +20,8 @@ from infer_forge.base import jsonio, ownership
 from infer_forge.base.errors import ForgeError, GateRefused, HumanNeeded, MissingPart, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
+from infer_forge.tasks import baseline, check_suite, repositories, running, surroundings
 from infer_forge.tasks import events as history
-from infer_forge.tasks import repositories, running, surroundings
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.evidence import add_evidence, evidence_of, expected, sort_out
 from infer_forge.tasks.state import ACTIVE, Execution, Task, fold, load, require_open
@@ -107,8 +107,8 @@ def _begin(store: Store, task_id: str, facts: dict[str, Any], *, again: bool) ->
     history.append(store, task_id, decide, op=facts["id"])
 
 
-def _program(argv: Sequence[str], cwd: str) -> None:
-    """Refuse a program that is not there before anything is recorded."""
+def _program(argv: Sequence[str], cwd: str) -> str:
+    """Where the program lies; one that is not there is refused before anything is recorded."""
     if not argv:
         raise UsageFault("no command is given", next_step="infer-forge task record TASK -- COMMAND ARGS")
     word = argv[0]
@@ -117,6 +117,7 @@ def _program(argv: Sequence[str], cwd: str) -> None:
         raise MissingPart(
             "no such program, or it cannot be run", where=word, next_step="check its name and that it is executable"
         )
+    return found
 
 
 def record(
@@ -145,8 +146,8 @@ def record(
         GateRefused, HumanNeeded: the guard, an open execution, or an ended task. MissingPart: no such program.
     """
     words, place = [str(w) for w in argv], os.path.realpath(cwd or os.getcwd())
-    _program(words, place)
-    load(store, task_id)
+    program = _program(words, place)
+    task_type = load(store, task_id).typed.type
     execution_id = f"x-{secrets.token_hex(5)}"
     folder = run_folder(task_id, execution_id)
     run = ownership.load().current(place)
@@ -155,6 +156,7 @@ def record(
         "id": execution_id,
         "label": label or Path(words[0]).name,
         "argv": words,
+        "program": check_suite.program_of(program),
         "cwd": place,
         "guard": _guarded(store, task_id, words, place),
         "claims": claims,
@@ -167,6 +169,8 @@ def record(
         "timeout_s": timeout_s,
         "began": time.time(),
     }
+    if task_type == "capability":
+        facts["baseline_files"] = jsonio.sha256_of(baseline.in_force())
     _begin(store, task_id, facts, again=again)
     why = _run(store, task_id, facts, folder)
     task = settle(store, task_id, execution_id, ended_by=why)

@@ -172,6 +172,8 @@ def after_change(what: str, node: str | None = None, changes: Sequence[Sequence[
 
 def _capability(title: str, records: list[str]) -> dict[str, Any]:
     """Draft of a capability task; a person completes it before it can be locked."""
+    from infer_forge.tasks import check_suite
+
     context = [
         {
             "name": f"record {r}",
@@ -190,8 +192,11 @@ def _capability(title: str, records: list[str]) -> dict[str, Any]:
         "contract": {
             "goal": "Decide with evidence whether a skill, reference or tool is added, updated, merged, retired or left",
             "scope": "Only the skills, references and tools that the cited records speak of",
-            "acceptance": [{"kind": "exit_is", "selector": {"label": "check-suite"}, "value": 0}],
-            "verification": ["the check suite, run again on the changed baseline"],
+            "acceptance": [
+                {"kind": "exit_is", "selector": {"label": check_suite.LABEL, "command": line}, "value": 0}
+                for line in check_suite.suite()["commands"]
+            ],
+            "verification": ["the check suite of the capability baseline, run on the baseline that is delivered"],
         },
         "exit_criteria": [
             "deliverable: add, update, merge, retire or no_change, with the records that it stands on",

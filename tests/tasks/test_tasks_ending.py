@@ -19,7 +19,7 @@ from infer_forge.tasks.execute import record
 from infer_forge.tasks.proposals import proposals
 from infer_forge.tasks.resuming import take_up
 from infer_forge.tasks.state import Task, load
-from tests.tasks.task_samples import EXIT, POINT, begun, block, definition, maker
+from tests.tasks.task_samples import POINT, begun, block, definition, maker
 
 
 @pytest.fixture
@@ -193,36 +193,6 @@ def test_a_result_of_another_deployment_point_is_refused_and_offered_as_a_new_ta
     task, done = record(store, task.id, copy, label="make", evidence=[("x", tmp_path / "out.json")])
     assert done.result["refused"][0]["path"].endswith("out.json")
     assert len(task.evidence) == 1
-
-
-def capability(store: Store) -> Any:
-    """A locked capability task, its check suite run."""
-    suite = {**EXIT, "selector": {"label": "check-suite"}}
-    task = define.new(store, define.definition_of(definition(suite, type="capability", goal_tag="capability")))
-    define.lock(store, task.id, baseline=baseline.keep(store, baseline.manifest({"a_tool": {"x": 1}})))
-    define.start(store, task.id)
-    record(store, task.id, ["true"], label="check-suite")
-    return task
-
-
-def test_a_capability_task_ends_as_its_baseline_says(store: Store) -> None:
-    from infer_forge.journal import Record, add
-
-    task = capability(store)
-    with open_journal() as journal:
-        note = Record(kind="note", title="a lesson", created=datetime.datetime.now(datetime.timezone.utc))
-        cited = add(journal, [note])[0]
-    same = baseline.manifest({"a_tool": {"x": 1}})
-    with pytest.raises(GateRefused, match="ends with an outcome"):
-        ending.deliver(store, task.id, "Nothing had to change", baseline=same)
-    retired = {"outcome": "retire", "records": [cited]}
-    with pytest.raises(GateRefused, match="nothing was removed"):
-        ending.deliver(store, task.id, "One tool was retired", capability=retired, baseline=same)
-    uncited = {"outcome": "no_change", "records": ["20260101-000000-aaaaaaaaaa"]}
-    with pytest.raises(GateRefused, match="no record"):
-        ending.deliver(store, task.id, "Nothing had to change", capability=uncited, baseline=same)
-    done = ending.deliver(store, task.id, "One tool was retired", capability=retired, baseline=baseline.manifest({}))
-    assert done.status == "delivered"
 
 
 def test_only_a_capability_task_changes_the_baseline(store: Store, tmp_path: Path) -> None:
