@@ -113,7 +113,7 @@ def _accuracy(
     """C41: where numerics may change, every dataset of the contract is inside its tolerance; diffusion by its quality."""
     assert campaign.contract is not None
     contract = campaign.contract[0]
-    mine = [a for a in campaign.of("accuracy") if a["attempt"] == attempt.id and a["commit"] == measurement["commit"]]
+    mine = _own_scores(campaign, attempt, measurement)
     sides = verdicts.sides_of(campaign, measurement).get("sglang", [])
     if any(r.kind == "diffusion" for r in sides):
         judged = [
@@ -131,6 +131,15 @@ def _accuracy(
     if not attempt["alters_numerics"] and not mine:
         cited["accuracy"] = attempt.id
         return []
+    return _scores(campaign, attempt, measurement, cited)
+
+
+def _scores(
+    campaign: book.Campaign, attempt: book.Record, measurement: book.Record, cited: dict[str, str]
+) -> list[str]:
+    """Every dataset of the contract against its floor and tolerance."""
+    assert campaign.contract is not None
+    contract, mine = campaign.contract[0], _own_scores(campaign, attempt, measurement)
     faults: list[str] = []
     for floor in contract.accuracy:
         found = [(a, s) for a in mine for s in a["scores"] if s["dataset"] == floor.dataset]
@@ -150,6 +159,41 @@ def _accuracy(
 def _unaltered(mine: list[book.Record], cited: dict[str, str], attempt: book.Record) -> list[str]:
     cited["accuracy"] = mine[-1].id if mine else attempt.id
     return []
+
+
+def lost(campaign: book.Campaign, attempt: book.Record, measurement: book.Record) -> str | None:
+    """What already speaks against accepting a measured attempt, whatever else is recorded; None while nothing does."""
+    if measurement["failed"]:
+        return f"A136: launches failed: {measurement['failed'][0]}"
+    gap = next((g for g in reversed(campaign.of("gap")) if g["measurement"] == measurement.id), None)
+    rows: list[dict[str, Any]] = (gap.get("improvement") if gap else None) or []
+    words = {str(r["verdict"]) for r in rows}
+    open_ = any(r["verdict"] == "inconclusive" and r["k_more"] for r in rows)
+    if rows and not open_ and ("ahead" not in words or words & {"behind", "sla_fail"}):
+        return "A143: " + "; ".join(f"{r['scenario']}: {r['verdict']} against the prior best" for r in rows)
+    faults = [f for f in _scores(campaign, attempt, measurement, {}) if not f.startswith("accuracy: no ")]
+    soaks = [s for s in campaign.of("soak") if s["attempt"] == attempt.id and s["commit"] == measurement["commit"]]
+    faults += [f"stability: {soaks[-1]['why']}"] if soaks and soaks[-1]["result"] == "fail" else []
+    shown = [m for m in campaign.of("mechanism") if m["attempt"] == attempt.id]
+    faults += ["mechanism: not_seen"] if shown and shown[-1]["verdict"] == "not_seen" else []
+    off = next((m["off"] for m in reversed(shown) if m["off"]), None)
+    faults += [f"switch-off: {off['why']}"] if off and off["result"] == "fail" else []
+    return faults[0] if faults else None
+
+
+def unscored(campaign: book.Campaign, attempt: book.Record, measurement: book.Record) -> str | None:
+    """A dataset of the contract that the measured commit still needs a score of."""
+    assert campaign.contract is not None
+    if not attempt["alters_numerics"]:
+        return None
+    mine = _own_scores(campaign, attempt, measurement)
+    seen = {str(s["dataset"]) for a in mine for s in a["scores"]}
+    return next((f.dataset for f in campaign.contract[0].accuracy if f.dataset not in seen), None)
+
+
+def _own_scores(campaign: book.Campaign, attempt: book.Record, measurement: book.Record) -> list[book.Record]:
+    of = campaign.of("accuracy")
+    return [a for a in of if a["attempt"] == attempt.id and a["commit"] == measurement["commit"]]
 
 
 def base_score(campaign: book.Campaign, dataset: str) -> float | None:

@@ -192,6 +192,14 @@ def open_campaign(given: str | Path | None = None) -> Campaign:
     return read(find_run(given))
 
 
+def file_facts(path: str | Path) -> dict[str, Any]:
+    """A file as records name it: absolute path, sha256, size."""
+    from infer_forge.base.records import InputFile
+
+    found = InputFile.of(Path(path).absolute())
+    return {"path": found.path, "sha256": found.sha256, "size_bytes": found.size_bytes}
+
+
 def append(campaign: Campaign, kind: str, body: Mapping[str, Any]) -> Campaign:
     """Record one entry behind the head that the campaign was read at, anchor it, and renew the views.
 

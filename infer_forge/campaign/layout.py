@@ -139,6 +139,11 @@ class RunLayout:
         return self.run / "humanize" / "lineage.jsonl"
 
     @property
+    def prompt(self) -> Path:
+        """The prompt of the goal or loop that keeps the campaign."""
+        return self.run / "humanize" / "prompt.md"
+
+    @property
     def reviews(self) -> Path:
         """Nine-point reviews (C64)."""
         return self.run / "reviews"

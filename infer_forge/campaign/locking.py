@@ -91,12 +91,13 @@ def lock_contract(
     fresh = book.read(campaign.layout.run)
     assert fresh.contract is not None
     after = book.append(fresh, "contract_lock", {"sha256": fresh.contract[1], "path": "benchmark/contract.json"})
-    _lock_task(after)
+    lock_task(after)
     gates.require(after, "A43", "A31", what="the campaign")
     return after, report
 
 
-def _lock_task(campaign: book.Campaign) -> None:
+def lock_task(campaign: book.Campaign) -> None:
+    """Lock and start the campaign's task on its locked contract; again is harmless."""
     from infer_forge.tasks import load, open_store
     from infer_forge.tasks.define import definition_of, edit, lock, start
 

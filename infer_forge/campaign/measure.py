@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import book, gates, repo
+from infer_forge.campaign import book, gates, repo, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.bench.search_config import Candidate
     from infer_forge.bench.session import Launch
 
 VARIABLE = "INFER_FORGE_SOURCE_COMMIT"
-LABELS = ("patched", "off")
+LABELS = ("patched", "off", "repeat")
+"""The open attempt's commit, its patch switched off, or the accepted state once more (A103)."""
 Told = Callable[[int, int, str], None]
 
 
@@ -39,14 +40,15 @@ def measure(
     Args:
         config: the search configuration; by default the one that `init` was given.
         launches: of each side; by default what the contract's first look needs.
-        label: `patched`, or `off` when the patch is switched off (A/B of the mechanism).
+        label: `patched`; `off` when the patch is switched off (A/B of the mechanism); `repeat` for further launches of the
+            accepted state, which count with those it was decided on.
 
     Raises:
-        GateRefused: no baseline, no open round, a dirty checkout, or a commit that no recorded attempt made.
+        GateRefused: no baseline, no open round, a lost claim, a dirty checkout, or a commit that no recorded attempt made.
     """
     if label not in LABELS:
         raise UsageFault(f"a measurement is labelled {' or '.join(LABELS)}, not {label!r}")
-    gates.require(campaign, "A51", "A100", "chain", what="measure")
+    gates.require(campaign, "A51", "A100", "chain", "round-claim", what="measure")
     from infer_forge.bench import driver, search
     from infer_forge.bench.prepare import prepare
     from infer_forge.bench.search_config import candidates
@@ -59,8 +61,10 @@ def measure(
     assert session.contract is not None
     search.require_same(session.config, session.contract)
     count = launches or first_look(session.contract.budgets.max_launches_per_engine)
+    again = verdicts.best_measurement(campaign) if label == "repeat" else None
+    commit = (str(again["commit"]) if again else None) if label == "repeat" else head
     chosen, table = _chosen(
-        campaign, head, {c.id: c for e in session.config.engines for c in candidates(session.config, e.framework)}
+        campaign, commit, {c.id: c for e in session.config.engines for c in candidates(session.config, e.framework)}
     )
     driver.orphans(session.layout, grace_s=session.grace_s)
     ident = f"m-{secrets.token_hex(4)}"
@@ -78,6 +82,7 @@ def measure(
     body: dict[str, Any] = {
         "measurement": ident,
         "label": label,
+        "of": again.id if again else None,
         "commit": head,
         "launches": count,
         "candidates": table,
@@ -94,7 +99,9 @@ def measure(
     report.summary = [
         f"measurement {last.id} ({label}) of commit {head[:12]}: {len(made)} launches, {len(body['failed'])} failed"
     ]
-    report.next_step = "infer-forge campaign record gap --set measurement=" + last.id
+    report.next_step = "infer-forge campaign record gap" + (
+        "" if label == "repeat" else f" --set measurement={last.id}"
+    )
     return after, report
 
 
@@ -115,6 +122,15 @@ def _head(campaign: book.Campaign, label: str) -> str:
         )
     attempt = gates.open_attempt(campaign)
     if label == "off":
+        return seen.commit
+    if label == "repeat":
+        wanted = verdicts.accepted_commit(campaign)
+        if attempt is not None or not repo.same_tree(seen.path, wanted, seen.commit):
+            raise GateRefused(
+                f"an attempt is open, or the checkout is not at the accepted state {wanted[:12]}",
+                where=str(seen.path),
+                next_step="infer-forge campaign next",
+            )
         return seen.commit
     if attempt is None:
         raise GateRefused(
@@ -138,9 +154,9 @@ def _head(campaign: book.Campaign, label: str) -> str:
 
 
 def _chosen(
-    campaign: book.Campaign, head: str, known: dict[str, Candidate]
+    campaign: book.Campaign, head: str | None, known: dict[str, Candidate]
 ) -> tuple[list[Candidate], dict[str, dict[str, str]]]:
-    """The candidates to launch, target first, and scenario -> framework -> candidate id."""
+    """The candidates to launch, target first, and scenario -> framework -> candidate id; no commit: the winners as they are."""
     assert campaign.baseline is not None
     table: dict[str, dict[str, str]] = {}
     chosen: dict[str, Candidate] = {}
@@ -152,7 +168,7 @@ def _chosen(
                 f"the configuration no longer holds the winner {winner['candidate_id']}",
                 next_step="use the configuration that was searched",
             )
-        if winner["framework"] == "sglang":
+        if winner["framework"] == "sglang" and head is not None:
             candidate = candidate.model_copy(update={"env": {**candidate.env, VARIABLE: head[:12]}})
         chosen[candidate.id] = candidate
         table.setdefault(winner["scenario"], {})[winner["framework"]] = candidate.id

@@ -239,9 +239,10 @@ class RoundOpen(Strict):
 
 
 class RoundClose(Strict):
-    """Words at the end of a round."""
+    """Words at the end of a round; `void` when its claim was lost, so that nothing of it counts."""
 
     note: str = ""
+    void: bool = False
 
 
 class Cleanup(Strict):

@@ -29,7 +29,7 @@ def claim_state(claim_id: str, epoch: int) -> dict[str, Any]:
     return {"claim_id": claim_id, "epoch": epoch, "verdict": verdict, "gpus": sorted(set(map(str, held))), "why": why}
 
 
-def _covers(campaign: book.Campaign, state: Mapping[str, Any]) -> str | None:
+def lacking(campaign: book.Campaign, state: Mapping[str, Any]) -> str | None:
     """Why the claim does not cover the GPUs in use; None when it does."""
     if state["verdict"] != "current":
         return f"claim {state['claim_id']} epoch {state['epoch']} is {state['verdict']}" + (
@@ -37,9 +37,9 @@ def _covers(campaign: book.Campaign, state: Mapping[str, Any]) -> str | None:
         )
     named: list[Any] = campaign.inputs.get("gpu_ids") or []
     wanted = [str(g) for g in named]
-    lacking = [g for g in wanted if g not in state["gpus"]]
-    if lacking:
-        return f"the claim does not hold GPU {', '.join(lacking)}"
+    gone = [g for g in wanted if g not in state["gpus"]]
+    if gone:
+        return f"the claim does not hold GPU {', '.join(gone)}"
     count = int(campaign.inputs["gpu_count"])
     return None if len(state["gpus"]) >= count else f"the claim holds {len(state['gpus'])} of {count} GPUs"
 
@@ -91,10 +91,10 @@ def open_round(campaign: book.Campaign, data: Mapping[str, Any]) -> book.Campaig
     if campaign.of("stop"):
         raise GateRefused("the campaign has stopped", next_step="infer-forge campaign status")
     claim = claim_state(str(data["claim_id"]), int(data["epoch"]))
-    lacking = _covers(campaign, claim)
-    if lacking:
+    why = lacking(campaign, claim)
+    if why:
         raise GateRefused(
-            f"round-claim: {lacking}", next_step="infer-forge node claim NODE --gpus .. --task .. --purpose .."
+            f"round-claim: {why}", next_step="infer-forge node claim NODE --gpus .. --task .. --purpose .."
         )
     number = campaign.round_number + 1
     target = str(data.get("sub_target") or f"round {number}: close the gap of {_losing(campaign)}")
@@ -140,8 +140,14 @@ def _open_block(campaign: book.Campaign, number: int, target: str) -> None:
 def reconcile(campaign: book.Campaign) -> None:
     """Bring the task's blocks in step with the ledger after a kill between the two: the ledger is the truth."""
     from infer_forge.tasks import close_block, goal_met, open_store
+    from infer_forge.tasks.state import DEFINED
 
     task = campaign.task()
+    if campaign.of("contract_lock") and task.status == DEFINED:
+        from infer_forge.campaign.locking import lock_task
+
+        lock_task(campaign)
+        task = campaign.task()
     block = task.active_block
     if block is None:
         if task.blocks and not any(g["seq"] > task.blocks[-1].closed_seq for g in task.goal_checks) and not task.ended:
@@ -182,15 +188,10 @@ def close_round(campaign: book.Campaign, data: Mapping[str, Any]) -> book.Campai
     wanted = ["chain", "A31", "A51", "A65", "A102", "round-journal", "round-guard"]
     gates.require(campaign, *wanted, *(["coverage"] if campaign.in_round("profile") else []), what="closing the round")
     claim = claim_state(str(opened["claim"]["claim_id"]), int(opened["claim"]["epoch"]))
-    lacking = _covers(campaign, claim)
-    if lacking and claim["verdict"] == "fenced":
-        raise GateRefused(
-            f"round-claim: {lacking}: what was measured under it does not count",
-            next_step="claim again and measure again; record the results of this round as rejected",
-        )
     results = campaign.in_round("result")
-    gain = _gain(campaign)
     kept = [r for r in results if r["outcome"] == "accepted"]
+    void = _void(campaign, claim, bool(data.get("void")), accepted=bool(kept))
+    gain = _gain(campaign)
     outcome = "confirmed" if kept else "rejected" if results else "constraint"
     body = {
         "round": int(opened["round"]),
@@ -200,6 +201,7 @@ def close_round(campaign: book.Campaign, data: Mapping[str, Any]) -> book.Campai
         "gain_pct": gain,
         "outcome": outcome,
         "progress": "advanced" if kept else "stalled",
+        "void": void,
         "note": str(data.get("note") or ""),
     }
     after = book.append(campaign, "round_close", body)
@@ -209,6 +211,27 @@ def close_round(campaign: book.Campaign, data: Mapping[str, Any]) -> book.Campai
         )
         goal_met(store, campaign.task_id)
     return after
+
+
+def _void(campaign: book.Campaign, claim: Mapping[str, Any], wanted: bool, *, accepted: bool) -> str | None:
+    """Why the round counts for nothing: its claim was lost. None when the claim holds, or cannot be asked.
+
+    Raises:
+        GateRefused: the claim was lost, and the round is not closed as void, or something of it was accepted.
+    """
+    why = lacking(campaign, claim)
+    if claim["verdict"] != "fenced" or why is None:
+        if wanted:
+            raise GateRefused(f"the claim is {claim['verdict']}: the round is not void", next_step="leave void away")
+        return None
+    if not wanted or accepted:
+        raise GateRefused(
+            f"round-claim: {why}: what was measured under it does not count",
+            next_step="a person looks: something was accepted in this round"
+            if accepted
+            else "record its results as rejected, close the round with --set void=true, claim again and measure again",
+        )
+    return why
 
 
 def _gain(campaign: book.Campaign) -> float:

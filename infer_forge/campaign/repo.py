@@ -71,6 +71,13 @@ def is_ancestor(checkout: Path, older: str, newer: str) -> bool:
     return done.returncode == 0
 
 
+def same_tree(checkout: Path, wanted: str, commit: str) -> bool:
+    """Whether `commit` is `wanted`, or is built on it and holds the same files (a change and its revert)."""
+    if commit == wanted:
+        return True
+    return is_ancestor(checkout, wanted, commit) and not changed_files(checkout, wanted, commit)
+
+
 def exists(checkout: Path, commit: str) -> bool:
     """Whether a commit is in the checkout (B16)."""
     done = subprocess.run(

@@ -154,26 +154,21 @@ def _fair(campaign: Campaign) -> Answer:
 @rule(
     "A114",
     "patch",
-    "SGLang and the leading rival were profiled in this round, at the slow scenario, in their current state (A117, C40)",
+    "SGLang and every rival that is ahead were profiled in this round, in their current state (A115, C40), or a blocker says why not",
 )
 def _profiled(campaign: Campaign) -> Answer:
     gap = verdicts.current(campaign)
     loser = verdicts.worst(gap) if gap else None
     if loser is None:
         return not_yet("nobody is ahead")
-    done = {str(p["framework"]) for p in campaign.in_round("profile")}
-    wanted = ["sglang", str(loser["against"])]
-    gone = [w for w in wanted if w not in done and not _blocked(campaign, f"profile {w}")]
+    gone = verdicts.unprofiled(campaign)
     if gone:
-        return bad(
-            f"not profiled in this round: {', '.join(gone)}",
-            f"infer-forge capture ..., then infer-forge campaign record profile --set framework={gone[0]} --set traces=FILE",
+        fix = (
+            f"infer-forge capture ..., then infer-forge campaign record profile --set framework={gone[0]} --set traces=FILE; "
+            f"where no trace can be had: record blocker --set 'what=profile {gone[0]}: WHY'"
         )
-    return ok(f"{', '.join(sorted(done))}")
-
-
-def _blocked(campaign: Campaign, what: str) -> bool:
-    return any(what in str(b["what"]) for b in campaign.in_round("blocker"))
+        return bad(f"not profiled in this round: {', '.join(gone)}", fix)
+    return ok(", ".join(sorted({str(p["framework"]) for p in campaign.in_round("profile")})))
 
 
 @rule("A122", "patch", "the root-cause report is of the current gap (A121)")
@@ -194,21 +189,22 @@ def _layers(campaign: Campaign) -> Answer:
     return ok(pages[-1].id)
 
 
-@rule("A46", "patch", "the history of the rival that leads was read, or its absence is recorded")
+@rule("A46", "patch", "the history of every rival that leads a lost scenario was read, or its absence is recorded")
 def _rival_history(campaign: Campaign) -> Answer:
     gap = verdicts.current(campaign)
-    loser = verdicts.worst(gap) if gap else None
-    if loser is None:
+    rivals = verdicts.leaders(gap) if gap else []
+    if not rivals:
         return not_yet("nobody is ahead")
-    rival = str(loser["against"])
     notes: list[dict[str, Any]] = []
     for record in campaign.of("history"):
         notes += record.get("items") or []
-    read = [i for i in notes if i["framework"] == rival]
+    read = {str(i["framework"]) for i in notes}
     blocked = [str(r["blocker"]) for r in campaign.of("history") if r.get("blocker")]
-    if read or any(rival in b or "knowledge base" in b for b in blocked):
-        return ok(f"{len(read)} notes of {rival}" if read else blocked[-1])
-    return bad(f"no history of {rival} was read", "infer-forge campaign record history, or a blocker that names it")
+    gone = [r for r in rivals if r not in read and not any(r in b or "knowledge base" in b for b in blocked)]
+    if gone:
+        fix = "infer-forge campaign record history, or a blocker that names it"
+        return bad(f"no history of {', '.join(gone)} was read", fix)
+    return ok(f"read or blocked: {', '.join(rivals)}")
 
 
 @rule(
@@ -239,10 +235,10 @@ def _one(campaign: Campaign) -> Answer:
         return bad(
             f"uncommitted: {', '.join(seen.dirty[:3])}", "commit or discard it: the attempt begins from a known state"
         )
-    if seen.commit != wanted:
+    if not repo.same_tree(campaign.checkout, wanted, seen.commit):
         return bad(
             f"the checkout is at {seen.commit[:12]}, the accepted state is {wanted[:12]}: code was changed outside of an attempt",
-            f"git -C {campaign.checkout} checkout {wanted[:12]} (as a branch), then record the attempt before the change",
+            f"git -C {campaign.checkout} revert --no-edit {wanted[:12]}..HEAD, then record the attempt before the change",
         )
     return ok(wanted[:12])
 

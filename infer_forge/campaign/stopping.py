@@ -111,12 +111,14 @@ def stop(campaign: Campaign, code: str, evidence: Sequence[str] = ()) -> Campaig
         GateRefused: the code is not met, the final report does not stand on the present verdict, or a final rule fails.
     """
     from infer_forge.campaign.ending import end_task
+    from infer_forge.campaign.views import write_views
 
     done = campaign.last("stop")
     if done is not None:
         if done["code"] != code:
             raise GateRefused(f"it stopped with {done['code']}", next_step="infer-forge campaign status")
-        end_task(campaign)  # a kill between the stop and the end of its task
+        end_task(campaign)  # a kill between the stop, its views and the end of its task
+        write_views(campaign)
         return campaign
     result, seen, fix = judge(campaign, code, evidence)
     if result != gates.PASS:

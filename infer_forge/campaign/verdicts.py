@@ -51,6 +51,8 @@ def sides_of(campaign: book.Campaign, measurement: book.Record | None) -> Sides:
         wanted = {h for w in campaign.baseline["winners"] for h in w["rows"]}
     else:
         table, wanted = measurement["candidates"], set(measurement["rows"])
+    for again in repeats(campaign, measurement):
+        wanted |= set(again["rows"])
     sides: Sides = {}
     for _, row in _rows(campaign, wanted):
         for scenario, candidates in table.items():
@@ -58,6 +60,17 @@ def sides_of(campaign: book.Campaign, measurement: book.Record | None) -> Sides:
                 sides.setdefault(str(row.framework), []).append(row)
     order = sorted(sides, key=lambda name: name != "sglang")
     return {name: sides[name] for name in order}
+
+
+def repeats(campaign: book.Campaign, measurement: book.Record | None) -> list[book.Record]:
+    """Further launches of an accepted state (of the baseline: None) that count with it (A103); those of a void round do not."""
+    void = {int(c["round"]) for c in campaign.of("round_close") if c.get("void")}
+    of = measurement.id if measurement else None
+    return [
+        m
+        for m in campaign.of("measurement")
+        if m["label"] == "repeat" and m["of"] == of and int(m["round"]) not in void
+    ]
 
 
 def decide(campaign: book.Campaign, measurement: book.Record | None) -> Report:
@@ -109,6 +122,7 @@ def kept(campaign: book.Campaign, report: Report, measurement: book.Record | Non
     noisy = max(
         (abs(float(r["high_pct"]) - float(r["low_pct"])) for r in rows if r["high_pct"] is not None), default=None
     )
+    further = report.tables["pairs"].dicts() if "pairs" in report.tables else []
     return {
         "number": number,
         "path": campaign.layout.relative(place),
@@ -116,9 +130,19 @@ def kept(campaign: book.Campaign, report: Report, measurement: book.Record | Non
         "measurement": measurement.id if measurement else None,
         "commit": commit,
         "scenarios": rows,
+        "improvement": _improved(campaign, measurement),
+        "rivals": [{k: r[k] for k in ("scenario", "against", "verdict", "mean_pct")} for r in further],
         "overall": report.extra["overall"]["verdict"],
         "interval_width_pct": noisy,
     }
+
+
+def _improved(campaign: book.Campaign, measurement: book.Record | None) -> list[dict[str, Any]] | None:
+    """A patched measurement against the prior best; None for the accepted state itself and for a patch that is off."""
+    best = best_measurement(campaign)
+    if measurement is None or measurement["label"] != "patched" or (best is not None and best.id == measurement.id):
+        return None
+    return verdict_rows(improvement(campaign, measurement, best))
 
 
 def current(campaign: book.Campaign) -> book.Record | None:
@@ -155,6 +179,31 @@ def worst(record: book.Record) -> dict[str, Any] | None:
     order = ("sla_fail", "behind", "inconclusive")
     losing = [s for s in record["scenarios"] if s["verdict"] in order]
     return min(losing, key=lambda s: (order.index(s["verdict"]), s["mean_pct"] or 0)) if losing else None
+
+
+def leaders(record: book.Record) -> list[str]:
+    """The best rival of every scenario that is lost, the furthest ahead first."""
+    loser = worst(record)
+    lost = [s for s in record["scenarios"] if s["verdict"] in PATCHABLE]
+    return list(dict.fromkeys(str(s["against"]) for s in (*([loser] if loser else []), *lost)))
+
+
+def leading(record: book.Record) -> list[str]:
+    """Every rival that is ahead beyond the threshold in some scenario, the best first (A114, A115)."""
+    rivals: list[dict[str, Any]] = record.get("rivals") or []
+    further = [str(r["against"]) for r in rivals if r["verdict"] == "behind"]
+    return list(dict.fromkeys([*leaders(record), *further]))
+
+
+def unprofiled(campaign: book.Campaign) -> list[str]:
+    """SGLang and the leading rivals that this round has neither a profile nor a blocker of (`profile NAME`)."""
+    gap = current(campaign)
+    if gap is None or worst(gap) is None:
+        return []
+    done = {str(p["framework"]) for p in campaign.in_round("profile")}
+    blocked = [str(b["what"]) for b in campaign.in_round("blocker")]
+    wanted = ["sglang", *leading(gap)]
+    return [w for w in wanted if w not in done and not any(f"profile {w}" in b for b in blocked)]
 
 
 def path_of(campaign: book.Campaign, record: book.Record) -> Path:

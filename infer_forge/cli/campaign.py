@@ -213,10 +213,10 @@ def record(kind: str, run_dir: Path | None, settings: tuple[str, ...], file: Pat
 @click.option("--launches", type=click.IntRange(1), help="Launches of each side. Default: the contract's first look.")
 @click.option(
     "--label",
-    type=click.Choice(["patched", "off"]),
+    type=click.Choice(["patched", "off", "repeat"]),
     default="patched",
     show_default=True,
-    help="off: the patch is switched off.",
+    help="off: the patch is switched off. repeat: the accepted state once more; its launches count with the earlier ones.",
 )
 @click.option("--no-help-check", is_flag=True, help="Do not ask the programs for their help first.")
 @report_command

@@ -34,7 +34,7 @@ def test_status_answers_five_questions_in_few_words_at_every_station(station: St
 
 def test_next_names_exactly_one_step_at_every_station(station: Station) -> None:
     wanted = {
-        "begun": "campaign lock", "searched": "campaign lock", "planned": "record round-open", "round": "report fairness",
+        "begun": "bench workload", "searched": "campaign lock", "planned": "record round-open", "round": "report fairness",
         "explained": "record attempt", "patched": "campaign measure", "validated": "record result", "reported": "campaign stop",
         "stopped": "campaign status",
     }  # fmt: skip
