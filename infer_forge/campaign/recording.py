@@ -10,7 +10,7 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import accepting, book, coverage, gates, mechanism, obligations, repo, verdicts
+from infer_forge.campaign import accepting, book, coverage, gates, mechanism, obligations, profiling, repo, verdicts
 from infer_forge.campaign import model as forms
 from infer_forge.campaign.accuracy import read_scores
 from infer_forge.campaign.stability import judge_soak, read_soak
@@ -59,16 +59,13 @@ def _plain(given: forms.Strict) -> dict[str, Any]:
     return given.model_dump(mode="json", exclude_none=True)
 
 
-def _file(path: str) -> dict[str, Any]:
-    found = InputFile.of(Path(path).absolute())
-    return {"path": found.path, "sha256": found.sha256, "size_bytes": found.size_bytes}
-
-
 # ---------------------------------------------------------------------------------------------------- before the loop
 
 
 def _inputs(campaign: book.Campaign, given: Any) -> book.Campaign:
     values = {k: v for k, v in _plain(given).items() if v not in (None, "")}
+    if "search_config" in values:
+        values["search_config"] = book.file_facts(str(values["search_config"]))["path"]
     if campaign.of("contract_lock"):
         raise GateRefused(
             "the contract is locked: other inputs are another campaign (B31)", next_step="infer-forge campaign init"
@@ -79,7 +76,7 @@ def _inputs(campaign: book.Campaign, given: Any) -> book.Campaign:
 
 
 def _companions(campaign: book.Campaign, given: forms.Companions) -> book.Campaign:
-    return book.append(campaign, "companions", {"read": [_file(p) for p in given.read]})
+    return book.append(campaign, "companions", {"read": [book.file_facts(p) for p in given.read]})
 
 
 def _history(campaign: book.Campaign, given: forms.History) -> book.Campaign:
@@ -125,7 +122,7 @@ def _ceiling(campaign: book.Campaign, given: forms.Ceiling) -> book.Campaign:
         "sha256": jsonio.sha256_file(place),
         "summary": " | ".join(report.summary)[:600],
     }
-    return book.append(campaign, "ceiling", {**facts, "config": _file(str(config))})
+    return book.append(campaign, "ceiling", {**facts, "config": book.file_facts(str(config))})
 
 
 def _plan(campaign: book.Campaign, given: forms.Plan) -> book.Campaign:
@@ -135,7 +132,7 @@ def _plan(campaign: book.Campaign, given: forms.Plan) -> book.Campaign:
             "a round is open: the plan does not change inside it", next_step="infer-forge campaign record round-close"
         )
     place = Path(given.path).absolute()
-    found = _file(str(place))
+    found = book.file_facts(str(place))
     text = place.read_text(encoding="utf-8", errors="replace")
     if campaign.contract is not None and campaign.contract[1][:12] not in text:
         raise GateRefused(
@@ -181,78 +178,6 @@ def _round_close(campaign: book.Campaign, given: forms.RoundClose) -> book.Campa
     return obligations.close_round(campaign, _plain(given))
 
 
-def _profile(campaign: book.Campaign, given: forms.Profile) -> book.Campaign:
-    gates.require(campaign, "A100", "A31", what="a profile")
-    if given.framework not in ("sglang", *campaign.inputs["frameworks"]["selected"]):
-        raise GateRefused(f"{given.framework} is not selected (A42)", next_step="profile selected frameworks only")
-    from infer_forge.profile import Options, triage
-
-    _fresh(campaign, given)
-    options = Options(
-        mapping=Path(given.mapping) if given.mapping else None,
-        server_args=Path(given.server_args) if given.server_args else None,
-        server_log=Path(given.server_log) if given.server_log else None,
-        min_share=0.0,
-    )
-    report = triage(list(given.traces), options)
-    stages = {str(r["stage"]): float(r["busy_us"] or 0) for r in report.tables["stages"].dicts()}
-    number = len(campaign.of("profile")) + 1
-    place = campaign.layout.profiles / f"{number:03d}-{given.framework}-round-{campaign.round_number}.json"
-    jsonio.write_atomic(place, report.render("json"))
-    digest = campaign.layout.profile_digests / f"{place.stem}.md"
-    jsonio.write_atomic(
-        digest, f"# Profile {number}: {given.framework}, round {campaign.round_number}\n\n{report.render('md')}\n"
-    )
-    body = {
-        "framework": given.framework,
-        "purpose": given.purpose,
-        "traces": [_file(str(t.path)) for t in report.header.inputs],
-        "triage": campaign.layout.relative(place),
-        "sha256": jsonio.sha256_file(place),
-        "digest": campaign.layout.relative(digest),
-        "stages": stages,
-        "commit": repo.look(campaign.checkout).commit if given.framework == "sglang" else None,
-        "contract_sha256": campaign.contract[1] if campaign.contract else None,
-    }
-    return book.append(campaign, "profile", body)
-
-
-def _fresh(campaign: book.Campaign, given: forms.Profile) -> None:
-    """Refuse a trace of an earlier state: written before the last accepted result, or recorded before it (A87)."""
-    from datetime import datetime
-
-    kept = [r for r in campaign.of("result") if r["outcome"] == "accepted"]
-    locked = campaign.last("contract_lock")
-    since = kept[-1] if kept and given.framework == "sglang" else locked
-    if since is None:
-        return
-    limit = datetime.fromisoformat(since.at.replace("Z", "+00:00")).timestamp()
-    for trace in given.traces:
-        place = Path(trace)
-        files = sorted(p for p in place.rglob("*") if p.is_file()) if place.is_dir() else [place]
-        for file in files:
-            if file.is_file() and file.stat().st_mtime < limit:
-                raise GateRefused(
-                    f"the trace is older than {since.kind} {since.id}: it shows an earlier state",
-                    where=str(file),
-                    next_step="profile the current state: infer-forge capture ...",
-                )
-            old = next(
-                (
-                    p
-                    for p in campaign.of("profile")
-                    if any(t["sha256"] == _file(str(file))["sha256"] for t in p["traces"])
-                ),
-                None,
-            )
-            if old is not None and old.number < since.number:
-                raise GateRefused(
-                    f"this trace was recorded as {old.id}, before {since.kind} {since.id}",
-                    where=str(file),
-                    next_step="profile again",
-                )
-
-
 def _idea(campaign: book.Campaign, given: forms.Idea) -> book.Campaign:
     gates.require(campaign, "A100", what="an idea")
     same = next(
@@ -284,9 +209,10 @@ def _dismissal(campaign: book.Campaign, given: forms.Dismissal) -> book.Campaign
     found = campaign.find(given.evidence)
     if found is not None and found.kind == "history":
         raise GateRefused(
-            "A49: a history note guides, it proves nothing", next_step="cite a profile, a report, a measurement or a file"
+            "A49: a history note guides, it proves nothing",
+            next_step="cite a profile, a report, a measurement or a file",
         )
-    evidence = {"record": found.id} if found is not None else _file(given.evidence)
+    evidence = {"record": found.id} if found is not None else book.file_facts(given.evidence)
     return book.append(campaign, "dismissal", {**_plain(given), "evidence": evidence})
 
 
@@ -388,7 +314,7 @@ def _accuracy(campaign: book.Campaign, given: forms.AccuracyFile) -> book.Campai
         "attempt": _id(attempt),
         "commit": commit,
         "scores": rows,
-        **_file(given.file),
+        **book.file_facts(given.file),
     }
     return book.append(campaign, "accuracy", body)
 
@@ -405,7 +331,7 @@ def _soak(campaign: book.Campaign, given: forms.SoakFile) -> book.Campaign:
         "peak_device_bytes": found.get("peak_device_bytes"),
         "commit": repo.look(campaign.checkout).commit,
     }
-    return book.append(campaign, "soak", {**body, **_file(given.file)})
+    return book.append(campaign, "soak", {**body, **book.file_facts(given.file)})
 
 
 def _mechanism(campaign: book.Campaign, given: forms.MechanismFiles) -> book.Campaign:
@@ -487,7 +413,7 @@ _HANDLERS: dict[str, Callable[[book.Campaign, Any], book.Campaign]] = {
     "round_open": _round_open,
     "round_close": _round_close,
     "gap": _gap,
-    "profile": _profile,
+    "profile": profiling.record_profile,
     "idea": _idea,
     "dismissal": _dismissal,
     "ncu": _ncu,
