@@ -106,6 +106,7 @@ def gather(given: Mapping[str, Any], *, config: Path | None, checkout: Path, env
     if environ.get("CUDA_VISIBLE_DEVICES"):
         found.put("gpu_ids", environ["CUDA_VISIBLE_DEVICES"].split(","), "CUDA_VISIBLE_DEVICES")
     _from_machine(found)
+    _from_place(found)
     seen = repo.look(checkout)
     found.values["target_checkout"], found.origins["target_checkout"] = seen.to_json(), "git"
     found.put("multi_node", False, "default: not allowed unless stated")
@@ -172,6 +173,28 @@ def _from_machine(found: Inputs) -> None:
         found.put("gpu_model", names.pop(), source)
         found.put("gpu_count", len(found.values.get("gpu_ids") or gpus), source)
     found.put("driver", told.get("driver"), source)
+
+
+def _from_place(found: Inputs) -> None:
+    """CUDA and NCCL of the place in which engines run (A18); what it does not tell stays unknown, with a note."""
+    from infer_forge.engines.env import environment
+    from infer_forge.engines.runner import place
+
+    found.put("place", "local", "default: this machine")
+    spec = str(found.values["place"])
+    lacking = [n for n in ("cuda", "nccl") if found.values.get(n) is None]
+    if not lacking:
+        return
+    try:
+        told = environment(place(spec)).to_json()
+    except ForgeError as fault:
+        found.notes.append(f"{' and '.join(lacking)} are unknown: {fault.what}")
+        return
+    for name in lacking:
+        found.put(name, told.get(name), f"place {spec}")
+    unknown = [n for n in lacking if found.values.get(n) is None]
+    if unknown:
+        found.notes.append(f"{' and '.join(unknown)} unknown: {spec} does not tell")
 
 
 def resolve(
