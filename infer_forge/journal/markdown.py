@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.base.errors import InputUnusable
+from infer_forge.journal import front_matter
 from infer_forge.journal.model import Record
 
 _SHAPE = re.compile(r"\A---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n(.*))?\Z", re.DOTALL)
@@ -27,8 +28,6 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
     Raises:
         InputUnusable: there is no front matter, or it is no YAML mapping.
     """
-    import yaml
-
     match = _SHAPE.match(text)
     if not match:
         raise InputUnusable(
@@ -36,14 +35,26 @@ def split(text: str, where: str) -> tuple[dict[str, Any], str]:
             where=where,
             next_step="infer-forge journal add --help shows the form",
         )
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        head: Any = yaml.load(match.group(1), Loader=loader)
-    except yaml.YAMLError as exc:
-        raise InputUnusable(f"front matter is no YAML ({' '.join(str(exc).split())[:120]})", where=where) from None
+    plain = front_matter.plain(match.group(1))
+    head: Any = plain if plain is not None else by_yaml(match.group(1), where)
     if not isinstance(head, dict):
         raise InputUnusable("front matter is no mapping", where=where)
     return head, match.group(2) or ""  # pyright: ignore[reportUnknownVariableType]
+
+
+def by_yaml(head: str, where: str) -> Any:
+    """A front matter's value by the YAML parser.
+
+    Raises:
+        InputUnusable: it is no YAML.
+    """
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(head, Loader=loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:  # ValueError: a date that is none, such as 2026-13-01
+        raise InputUnusable(f"front matter is no YAML ({' '.join(str(exc).split())[:120]})", where=where) from None
 
 
 def body_of(text: str) -> str:

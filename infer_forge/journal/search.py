@@ -26,6 +26,10 @@ LEAST_COVERAGE = 0.5
 _COMMON_SHARE = 0.2
 _CANDIDATES = 60
 _WIDER = 30
+# Of terms that stand everywhere so many times the asked number of the newest holders are looked at.
+_NEWEST = 12
+# One look-up of a record in a term's list costs as much as so many steps along it.
+_STEPS_A_LOOK = 40
 # A term in more records than this is not ranked by: it costs more than it tells.
 _MANY = 2000
 _SNIPPET_CHARS = 220
@@ -164,7 +168,7 @@ def _ranked(
     look_at_all = not (cheap and costly)
     if cheap and costly:
         wide = _match(db, " AND ".join(map(words.phrase, cheap)), where, values, limit * _WIDER)
-        holders = _holders(db, costly, [c["rowid"] for _, c in wide])
+        holders = _holders(db, costly, counts, [c["rowid"] for _, c in wide])
         every = [(s, c) for s, c in wide if all(c["rowid"] in h for h in holders.values())]
         look_at_all = len(every) < limit and len(wide) == limit * _WIDER  # some that hold all may lie further back
     if look_at_all:
@@ -176,7 +180,7 @@ def _ranked(
     seen = {f.columns["rowid"] for f in found}
     candidates = _match(db, " OR ".join(map(words.phrase, _deciding(telling, weights))), where, values, _CANDIDATES)
     rest = [c for c in candidates if c[1]["rowid"] not in seen]
-    holders = _holders(db, telling, [c[1]["rowid"] for c in rest])
+    holders = _holders(db, telling, counts, [c[1]["rowid"] for c in rest])
     for score, columns in rest:
         held = [t for t in telling if columns["rowid"] in holders[tuple(t)]]
         coverage = sum(weights[tuple(t)] for t in held) / whole
@@ -204,24 +208,31 @@ def _size(db: sqlite3.Connection) -> int:
 
 def _newest(db: sqlite3.Connection, terms: list[list[str]], where: str, values: list[Any], limit: int) -> list[_Found]:
     """When every term stands in thousands of records: those with the terms in their title first, then the newest, out of the
-    newest few hundred that hold all."""
+    newest hundred that hold all."""
     sql = (
         f"SELECT {_COLUMNS} FROM fts JOIN records r ON r.rowid = fts.rowid"
         f" WHERE fts MATCH ? AND {where} ORDER BY fts.rowid DESC LIMIT ?"
     )
     match = " AND ".join(map(words.phrase, terms))
-    found = db.execute(sql, [match, *values, limit * _WIDER])
+    found = db.execute(sql, [match, *values, limit * _NEWEST])
     rows: list[dict[str, Any]] = [dict(zip(_NAMES, row, strict=True)) for row in found]
     scored = [(sum(bool(_pattern(t).search(c["title"])) for t in terms), c) for c in rows]
     scored.sort(key=lambda pair: -pair[0])
     return [_Found(c, float(s), 1.0, terms) for s, c in scored[:limit]]
 
 
-def _holders(db: sqlite3.Connection, terms: list[list[str]], rowids: list[int]) -> dict[tuple[str, ...], set[int]]:
+def _holders(
+    db: sqlite3.Connection, terms: list[list[str]], counts: Mapping[tuple[str, ...], int], rowids: list[int]
+) -> dict[tuple[str, ...], set[int]]:
     """Which of these records hold each term, as the index sees it."""
-    marks = ",".join("?" * len(rowids))
-    sql = f"SELECT rowid FROM fts WHERE fts MATCH ? AND rowid IN ({marks})"
-    return {tuple(t): {r[0] for r in db.execute(sql, [words.phrase(t), *rowids])} for t in terms}
+    wanted = set(rowids)
+    looked = f"SELECT rowid FROM fts WHERE fts MATCH ? AND rowid IN ({','.join('?' * len(rowids))})"
+    found: dict[tuple[str, ...], set[int]] = {}
+    for term in terms:
+        short = counts[tuple(term)] < _STEPS_A_LOOK * len(rowids)
+        sql, values = ("SELECT rowid FROM fts WHERE fts MATCH ?", []) if short else (looked, rowids)
+        found[tuple(term)] = {r[0] for r in db.execute(sql, [words.phrase(term), *values])} & wanted
+    return found
 
 
 _NAMES = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from infer_forge.base.gitstore.objects import TREE_MODE, Objects
@@ -21,6 +22,11 @@ class Snapshot:
         self.tip = tip
         self._objects = objects
         self._tree: str | None = None
+
+    @property
+    def gitdir(self) -> Path:
+        """The repository's folder."""
+        return self._objects.folder.parent
 
     @property
     def tree(self) -> str | None:
@@ -75,6 +81,12 @@ class Snapshot:
                 return []
         entries = self._objects.tree(current) if current else {}
         return [f"{name}/" if mode == TREE_MODE else name for name, (mode, _) in entries.items()]
+
+    def files_in(self, folder: str) -> dict[str, str]:
+        """name -> sha of its content, of the files directly in a folder, in git's order."""
+        tree = self.folder_id(folder)
+        entries = self._objects.tree(tree) if tree else {}
+        return {name: sha for name, (mode, sha) in entries.items() if mode != TREE_MODE}
 
     def list(self, prefix: str = "") -> list[str]:
         """Paths of all files whose path starts with `prefix`, in git's order."""
