@@ -4,7 +4,8 @@ A row states a figure beside its goal, and the baseline that was run in the same
 
     Row(work="triage of 1M events", goal="at most 0.3 x json.load", figure=0.19, unit="x", baseline="json.load 6.4 s", ok=True)
 
-`scripts/bench` lists them, `scripts/bench NAME ...` runs some, `scripts/bench --all --out FILE` writes the Markdown page.
+`goals.yaml` lists the work and goal of every row, so that the page names also what was not measured; a run is held against it.
+`scripts/bench` lists the benchmarks, `scripts/bench NAME ... --out docs/benchmarks.md` runs some and brings their rows up to date.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from dataclasses import dataclass
 class Row:
     """One measured line: what was done, the goal in words, the figure with unit, what it was held against, whether it holds.
 
-    `ok` is None where the machine cannot tell (something that the measurement needs is absent); `note` says why.
+    `work` and `goal` are those of `goals.yaml`. `ok` is None where the machine cannot tell (something that the measurement
+    needs is absent) or where there is no goal; `note` says why.
     """
 
     work: str

@@ -52,16 +52,19 @@ def _measure(words: list[str]) -> tuple[float, float, dict[str, Any]]:
 
 
 def _best(words: list[str], runs: int = 3) -> tuple[float, float, dict[str, Any]]:
-    """The run with the median wall time."""
+    """The run with the median wall time, and the peak of all runs."""
     measured = sorted((_measure(words) for _ in range(runs)), key=lambda m: m[0])
-    return measured[len(measured) // 2]
+    wall, _, answer = measured[len(measured) // 2]
+    return wall, max(peak for _, peak, _ in measured), answer
 
 
 def four_actions() -> list[Row]:
     """A full H100 report of four launches: 2,129 metrics a launch."""
     place = Path(os.environ.get("INFER_FORGE_CORPUS") or ROOT.parent / "shared" / "corpus") / "ncu" / FOUR_ACTIONS
     if not place.is_file():
-        return [Row("digest of four full actions", "under 1 s", None, "s", "none", None, "the real report is not here")]
+        missing = "the real report is not here"
+        work, goals = "digest of four full actions", ("under 1 s in all", "at most 300 MB")
+        return [Row(work, goal, None, "", "none", None, missing) for goal in goals]
     wall, peak, answer = _best(["ncu", "digest", str(place)])
     whole = bool(answer) and answer["header"]["coverage"]["launches_read"] == 4
     return [
@@ -117,8 +120,8 @@ def long_csv_page() -> list[Row]:
         wall, peak, answer = _measure(["ncu", "digest", str(path)])
         megabytes = path.stat().st_size / 1e6
     ok = bool(answer) and answer["header"]["coverage"]["launches_read"] == 2000
-    work = f"digest of a {megabytes:.1f} MB raw CSV page, 2,000 launches"
-    return [Row(work, "under 5 s", wall, "s", f"peak {peak:.0f} MB", ok and wall < 5)]
+    work = "digest of a raw CSV page of 2,000 launches"
+    return [Row(work, "under 5 s", wall, "s", f"peak {peak:.0f} MB", ok and wall < 5, f"{megabytes:.1f} MB")]
 
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {

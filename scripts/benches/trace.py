@@ -46,13 +46,13 @@ def _reading(name: str, size: str, goal: float, memory: int, again: float, round
         for _ in range(rounds):  # interleaved, so that a busy machine hits both
             loads.append(_run(_LOAD, path, home))
             alone.append(_run(_READ, path, home, **_ALONE))
-        shared = min(_run(_READ, path, home) for _ in range(rounds))
+        both = [_run(_READ, path, home) for _ in range(rounds)]
         _run(_AGAIN, path, home)
         cached = min(_run(_AGAIN, path, home) for _ in range(3))
-    load, read = min(loads), min(alone)
+    load, read, shared = min(loads), min(alone), min(both)
     cpu = min(r[1] for r in alone) / min(r[1] for r in loads)
     base = f"json.load {load[0]:.2f} s, {load[2]:.0f} MB"
-    peak = max(read[2], shared[2])
+    peak = max(run[2] for run in (*alone, *both))
     return [
         Row(f"read {size}, one process", f"at most {goal} x json.load", read[0] / load[0], "x", base, read[0] <= goal * load[0],
             f"{read[0]:.2f} s; by CPU {cpu:.2f} x"),

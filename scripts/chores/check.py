@@ -21,7 +21,11 @@ STEPS: dict[str, list[list[str]]] = {
     "imports": [["lint-imports", "--no-cache"]],
     "skills": [[PYTHON, "-m", "chores.skill_check"]],
     "manifests": [[PYTHON, "-m", "chores.manifests", "--check"]],
-    "docs": [[PYTHON, "-m", "chores.doc_check"], [PYTHON, "-m", "chores.tool_docs", "--check"]],
+    "docs": [
+        [PYTHON, "-m", "chores.doc_check"],
+        [PYTHON, "-m", "chores.tool_docs", "--check"],
+        [PYTHON, "-m", "chores.bench", "--check"],
+    ],
     "validators": [[PYTHON, "-m", "chores.validators"]],
 }
 
