@@ -98,8 +98,7 @@ def _softmax_mixes(trace: Trace, rows: I64) -> bool:
 def _units(trace: Trace, rows: I64) -> list[Unit]:
     """Annotated steps and the runs between them, in order of time. Profiler steps are units too."""
     work, windows = trace.work, trace.windows
-    joined = _joined_windows(trace)
-    window = joined[work.window[rows]]
+    window = work.window[rows]
     starts = np.sort(windows.start_ns) if len(windows) else np.empty(0, np.int64)
     run = np.searchsorted(starts, work.ts_ns[rows], side="right")
     key = np.where(window >= 0, window, -1 - run)
@@ -110,26 +109,9 @@ def _units(trace: Trace, rows: I64) -> list[Unit]:
         if not len(some):
             continue
         main = _main(trace, some)
-        units.append(Unit(int(joined[work.window[some[0]]]), np.sort(some[main]), np.sort(some[~main])))
+        units.append(Unit(int(work.window[some[0]]), np.sort(some[main]), np.sort(some[~main])))
     units.sort(key=lambda u: int(work.ts_ns[u.rows[0]]))
     return units
-
-
-def _joined_windows(trace: Trace) -> I64:
-    """Window by window row (and -1 for -1): one made from launches joins the device annotation of its name that it lies in.
-
-    Steps of several devices of one process overlap on the host, so some launches fall into the neighbour's host annotation.
-    """
-    w = trace.windows
-    found = np.r_[np.arange(len(w), dtype=np.int64), -1]
-    marked = ~w.from_launches
-    made: list[int] = np.flatnonzero(w.from_launches).tolist() if marked.any() else []
-    for row in made:
-        around = marked & (w.device == w.device[row]) & (w.group == w.group[row]) & (w.name == w.name[row])
-        hits = np.flatnonzero(around & (w.start_ns <= w.start_ns[row]) & (w.end_ns[row] <= w.end_ns))
-        if len(hits):
-            found[row] = int(hits[0])
-    return found
 
 
 def _main(trace: Trace, rows: I64) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -1,7 +1,7 @@
 """Step annotations -> stage windows, and each device work item -> its window.
 
-An item belongs to the step whose host annotation was open when its launch call began. That is also how kineto makes the
-annotations of the device's timeline; those decide for items without a launch call. Search is by bisection.
+An item belongs to the step whose host annotation was open on the launching thread when its launch call began. That is also how
+kineto makes the annotations of the device's timeline; those decide for items without a launch call. Search is by bisection.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Stages:
             todo = np.flatnonzero((step_of < 0) & (call >= 0))
             hosts = [k for k in here if steps[k].host >= 0]
             if hosts and len(todo):
-                at = np.array([steps[k].host for k in hosts], np.int64)
-                begin = marks.ts_ns[at]
-                hit = innermost(begin, begin + marks.dur_ns[at], launch[todo])
-                step_of[todo] = np.where(hit >= 0, np.array(hosts)[np.maximum(hit, 0)], -1)
+                thread = calls.thread[call[todo]].astype(np.int64)
+                step_of[todo] = self._by_host(
+                    steps, hosts, marks, thread, launch[todo], work.device[rows[todo]].astype(np.int64)
+                )
             self._by_device(steps, here, marks, work, rows, step_of)
         self._windows(group, steps, marks, work, rows, step_of)
 
@@ -124,6 +124,30 @@ class Stages:
                 steps.append(_Step(name, parsed, level))
             steps[step].device_rows.append(row)
         return steps
+
+    @staticmethod
+    def _by_host(
+        steps: list[_Step], hosts: list[int], marks: Annotations, thread: Rows, launch: Rows, device: Rows
+    ) -> Rows:
+        """Step by launch call: the innermost host annotation of its thread (of any thread, where its own marks no steps).
+
+        Steps of several devices of one process overlap on the host. One whose device annotations all stand on other devices
+        launched nothing here.
+        """
+        found = np.full(len(launch), -1, np.int64)
+        at = np.array([steps[k].host for k in hosts], np.int64)
+        begin, end, owner = marks.ts_ns[at], marks.ts_ns[at] + marks.dur_ns[at], marks.thread[at]
+        on = [set(marks.device[steps[k].device_rows].tolist()) - {-1} for k in hosts]
+        marking = np.unique(owner)
+        alone = len(marking) == 1
+        lanes = np.where(alone | ~np.isin(thread, marking), -1, thread)
+        for lane in np.unique(lanes).tolist():
+            for gpu in np.unique(device[lanes == lane]).tolist():
+                use = np.flatnonzero(((owner == lane) | (lane == -1)) & np.array([not d or gpu in d for d in on]))
+                ask = np.flatnonzero((lanes == lane) & (device == gpu))
+                hit = innermost(begin[use], end[use], launch[ask])
+                found[ask] = np.where(hit >= 0, np.array(hosts)[use[np.maximum(hit, 0)]], -1) if len(use) else -1
+        return found
 
     @staticmethod
     def _by_device(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from infer_forge.trace.read import parse
 from trace_gen import SPECS, generate
@@ -59,6 +61,36 @@ def test_work_without_a_launch_call_takes_the_device_annotation(write_trace: Wri
     trace = parse(write_trace([mark, kernel(110, 5), kernel(300, 5)]))
     assert [trace.stages[s] for s in trace.work.stage] == ["decode", "outside"]
     assert not trace.windows.from_launches.any()
+
+
+@pytest.mark.parametrize("gpu_annotation", [True, False])
+def test_steps_of_several_devices_that_overlap_on_the_host_keep_their_own_work(
+    gpu_annotation: bool, tmp_path: Path
+) -> None:
+    spec = replace(SPECS["two_devices"], devices=3, cycles=3, gpu_annotation=gpu_annotation)
+    files, truth = generate(spec, tmp_path / "t.json", seed=104)
+    trace = parse(files[0])
+    want = {(k.device, k.stream, k.ts_ns): (k.device, k.pass_number) for k in truth.kernels}
+    work = trace.work
+    found: dict[int, set[tuple[int, int]]] = {}
+    for row in range(len(work)):
+        key = (int(work.device[row]), int(work.stream[row]), int(work.ts_ns[row]))
+        found.setdefault(int(work.window[row]), set()).add(want[key])
+    assert len(found) == len(trace.windows) == len(truth.steps)
+    assert all(len(steps) == 1 for steps in found.values())
+
+
+def test_a_mark_of_another_device_takes_no_work_of_the_same_thread(
+    write_trace: Write, kernel: Make, host: Make
+) -> None:
+    marks = [
+        step(host, "step[DECODE bs=4]", 100, 900, External_id=3),
+        {**step(host, "step[DECODE bs=4]", 200, 50, "gpu_user_annotation", External_id=3), "pid": 1, "tid": 7},
+    ]
+    launches = [host("cuda_runtime", "cudaLaunchKernel", 110 + k, 1, correlation=k) for k in (1, 2)]
+    work = [kernel(210, 5, correlation=1, device=1), kernel(220, 5, correlation=2, device=0)]
+    trace = parse(write_trace([*marks, *launches, *work]))
+    assert [trace.stages[s] for s in trace.work.stage] == ["decode", "outside"]
 
 
 def test_serving_steps_win_over_profiler_steps_and_captures_are_no_steps(
