@@ -44,10 +44,15 @@ def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:
             next_step="name the parts of all_of one by one",
         )
     try:
-        return TaskDefinition.model_validate(data)
+        made = TaskDefinition.model_validate(data)
     except ValidationError as exc:
         told = "; ".join(_fault(e) for e in exc.errors(include_url=False)[:4])
         raise InputUnusable(told, where=where, next_step="mend these fields") from None
+    leaves = [leaf for p in made.contract.acceptance for leaf in p.leaves()]
+    wrong = [f"{leaf.kind}: {why}" for leaf in leaves if (why := leaf.incomparable())]
+    if wrong:
+        raise InputUnusable("; ".join(wrong[:4]), where=where, next_step="mend these predicates")
+    return made
 
 
 def _fault(error: Any) -> str:
@@ -125,7 +130,7 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
             raise GateRefused(
                 "the definition is not complete: " + "; ".join(lacking),
                 where=task_id,
-                next_step="infer-forge task edit",
+                next_step=f"infer-forge task edit {task_id} --help",
             )
         profile = "read_only" if task.typed.type == "online_diagnosis" else "ordinary"
         return "locked", {"sha256": lock_hash(task.typed), "baseline": baseline or {}, "guard_profile": profile}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Literal
 
@@ -111,6 +112,20 @@ class Predicate(_Strict):
             raise ValueError(f"the predicate {self.kind} is incomplete; see `infer-forge task new --help`")
         return self
 
+    def incomparable(self) -> str | None:
+        """Why no evidence could ever be compared so; None when it could. Asked of new definitions, not of recorded ones."""
+        values: list[Any] = list(self.value) if isinstance(self.value, list) else [self.value]
+        if self.operator == "in" and not isinstance(self.value, list):
+            return "the operator in takes a list of values"
+        if isinstance(self.value, list) and self.operator != "in" and self.kind in ("metric_compare", "exit_is"):
+            return f"a list of values goes with the operator in, not with {self.operator}"
+        numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values]
+        if self.kind in ("metric_compare", "exit_is") and not (numbers and all(numbers)):
+            return f"{self.value!r} is no number to compare with"
+        if self.kind == "file_hash_is" and not re.fullmatch(r"[0-9a-f]{64}", str(self.value)):
+            return f"{self.value!r} is no sha256 (64 lower-case hex digits)"
+        return None
+
     def leaves(self) -> list[Predicate]:
         """The predicate's own parts that look at evidence."""
         return [leaf for part in self.of for leaf in part.leaves()] if self.of else [self]
@@ -160,7 +175,7 @@ def is_performance(definition: TaskDefinition) -> bool:
 
 
 _SPEED = re.compile(
-    r"\b(?:optimi[sz]\w*|faster|speed\w*|perform\w*|throughput|latency|ttft|tpot|tokens?/s|slower|quicker)\b",
+    r"\b(?:optimi[sz]\w*|faster|speed\w*|perform\w*|throughput|latency|ttft|tpot|tokens?/s|slower|quicker|accelerat\w*|tun(?:e|es|ed|ing)|qps|itl|mfu)\b",
     re.IGNORECASE,
 )
 _MAKES_CLAIMS = ("code", "integration", "evaluation", "release", "custom")

@@ -175,7 +175,10 @@ def _exit(task: Task, predicate: Predicate) -> Outcome:
     if not done:
         return Outcome(UNKNOWN, f"no finished execution {label or wanted_id}{f' of {pinned}' if pinned else ''}")
     last = done[-1]
-    good = _OPERATORS[predicate.operator](last.exit_code, predicate.value)
+    try:
+        good = _OPERATORS[predicate.operator](last.exit_code, predicate.value)
+    except TypeError:  # locked before such values were refused
+        return Outcome(UNKNOWN, f"an exit code cannot be compared {predicate.operator} {predicate.value!r}", last.id)
     return Outcome(PASS if good else FAIL, f"{last.label} ended with {last.exit_code}", last.id)
 
 

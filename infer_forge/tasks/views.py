@@ -349,4 +349,4 @@ def _gates(task: Task) -> list[tuple[Any, ...]]:
 
 
 def _decide(task: Task, statement: str) -> str:
-    return f"infer-forge task decide {task.id} --statement {statement!r} --answer yes|no"
+    return f"infer-forge task decide {task.id} --statement {shlex.quote(statement)} --answer YES_OR_NO"

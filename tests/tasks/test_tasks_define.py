@@ -26,6 +26,24 @@ def made(**more: Any) -> Any:
     return define.definition_of(definition(**more))
 
 
+_HOPELESS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "metric_compare", "selector": {"evidence": "x"}, "field": "a", "value": "high"}, "no number"),
+    ({"kind": "metric_compare", "selector": {"evidence": "x"}, "field": "a", "value": True}, "no number"),
+    ({"kind": "metric_compare", "selector": {"evidence": "x"}, "field": "a", "value": float("nan")}, "no number"),
+    ({"kind": "metric_compare", "selector": {"evidence": "x"}, "field": "a", "value": [1, 2]}, "operator in"),
+    ({"kind": "exit_is", "selector": {"label": "a"}, "value": "0"}, "no number"),
+    ({"kind": "exit_is", "selector": {"label": "a"}, "operator": "in", "value": 0}, "takes a list"),
+    ({"kind": "file_hash_is", "field": "/a", "value": "x"}, "no sha256"),
+    ({"kind": "all_of", "of": [{"kind": "exit_is", "selector": {"label": "a"}, "value": []}]}, "operator in"),
+]
+
+
+@pytest.mark.parametrize(("predicate", "why"), _HOPELESS)
+def test_a_predicate_that_nothing_could_ever_meet_is_refused(predicate: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputUnusable, match=why):
+        define.definition_of(definition(predicate))
+
+
 def test_free_text_is_no_acceptance() -> None:
     with pytest.raises(InputUnusable, match="free text is no acceptance"):
         define.definition_of(definition(contract={"acceptance": ["it feels faster"]}))
@@ -180,3 +198,17 @@ def test_a_definition_nested_without_end_is_refused() -> None:
         deep = {"kind": "all_of", "of": [deep]}
     with pytest.raises(InputUnusable, match="levels deep"):
         define.definition_of(definition(deep))
+
+
+def test_an_exit_code_against_nonsense_that_was_locked_before_is_unknown(store: Store) -> None:
+    from infer_forge.tasks import events, goal
+    from infer_forge.tasks.execute import record
+    from infer_forge.tasks.predicates import Lookups
+
+    odd = {"kind": "exit_is", "selector": {"label": "true"}, "operator": "in", "value": 0}
+    events.append(store, "t-old", lambda _: ("defined", {"definition": definition(odd)}))
+    define.lock(store, "t-old")
+    define.start(store, "t-old")
+    record(store, "t-old", ["true"])
+    _, verdict, outcomes = goal.goal_met(store, "t-old", Lookups(lambda _: None))
+    assert (verdict, outcomes[0].result) == ("cannot_tell", "unknown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shlex
 from typing import Any
 
 import pytest
@@ -90,6 +91,14 @@ def test_a_command_that_the_guard_asks_about_waits_in_the_inbox_until_it_ran(sto
     ran = {"id": "x-1", "label": "odd", "argv": words, "node": "n", "folder": "f"}
     events.append(store, task.id, lambda _: ("intent", ran))
     assert not views.inbox_report(store).tables["inbox"].rows
+
+
+def test_the_command_that_answers_a_gate_is_safe_to_paste(store: Store) -> None:
+    statement = "it's worth $HOME; go on | stop"
+    task = begun(store, {"kind": "human_decision", "statement": statement})
+    goal_met(store, task.id, NOTHING)
+    command = str(views.inbox_report(store).tables["inbox"].rows[0][-1])
+    assert shlex.split(command)[-4:] == ["--statement", statement, "--answer", "YES_OR_NO"]
 
 
 def test_a_block_hands_its_state_to_the_next(store: Store) -> None:
