@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from infer_forge.base import workers
 from infer_forge.base.gitstore.objects import Objects
 from infer_forge.journal.index_rows import IndexRow, row_of_file
-from infer_forge.trace import workers
 
 Blob = tuple[str, str]
 """(path, sha of the content) of a file of the store."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from infer_forge.trace import workers
+from infer_forge.base import workers
 from infer_forge.trace.gather import Gatherer, Interned
 from infer_forge.trace.model import Collective, Coverage, Loss
 

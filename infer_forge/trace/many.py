@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from infer_forge.base import workers as processes
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.inputs import files_in
 from infer_forge.trace import cache as caching
@@ -136,7 +137,7 @@ def _read_ahead(files: list[Path], cache: bool) -> PrivatePlace | None:
     """Fill the cache in parallel where that pays; without a cache, a private one that goes when the process does."""
     todo = [f for f in files if not cache or caching.find(f, caching.key_of(f)) is None] if len(files) > 1 else []
     sizes = {f: f.stat().st_size for f in todo if f.exists()}
-    if len(sizes) < 2 or sum(sizes.values()) < _POOL_BYTES or not workers.may_start():
+    if len(sizes) < 2 or sum(sizes.values()) < _POOL_BYTES or not processes.may_start():
         return None
     place = None if cache else PrivatePlace()
     workers.fill_cache(sorted(sizes, key=lambda f: -sizes[f]), place.path if place else None)

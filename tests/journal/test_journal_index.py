@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infer_forge.base import workers
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes, Store
 from infer_forge.journal import add, index_helpers, markdown, open_store, words
@@ -19,7 +20,6 @@ from infer_forge.journal.index import ask, index_file
 from infer_forge.journal.model import Record, new_id
 from infer_forge.journal.search import search
 from infer_forge.journal.store import REF, record_path
-from infer_forge.trace import workers
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from infer_forge.trace import half, source, workers
+from infer_forge.base import workers
+from infer_forge.trace import half, source
 from infer_forge.trace.model import Trace
 from infer_forge.trace.read import parse
 from trace_gen import SPECS, generate

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from infer_forge.base import workers as processes
 from infer_forge.base.errors import InputUnusable
 from infer_forge.trace import load_many, workers
 from infer_forge.trace.groups import rank_parts, ranks_of
@@ -91,7 +92,7 @@ def test_rank_names_are_told_apart_by_the_kind_that_differs() -> None:
 
 def test_workers_read_ahead_with_and_without_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infer_forge.trace.many._POOL_BYTES", 0)
-    monkeypatch.setattr(workers, "cores", lambda: 2)
+    monkeypatch.setattr(processes, "cores", lambda: 2)
     asked: list[list[Path]] = []
     fill = workers.fill_cache
 
@@ -110,7 +111,7 @@ def test_workers_read_ahead_with_and_without_a_cache(tmp_path: Path, monkeypatch
 
 def test_a_worker_that_dies_costs_nothing_but_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infer_forge.trace.many._POOL_BYTES", 0)
-    monkeypatch.setattr(workers, "cores", lambda: 2)
+    monkeypatch.setattr(processes, "cores", lambda: 2)
     monkeypatch.setattr(workers, "_PROGRAM", "import os; os._exit(9)")
     generate(SPECS["qwen3_moe"], tmp_path / "run.trace.json.gz", seed=118)
     assert load_many(tmp_path).ranks == [0, 1]
@@ -120,7 +121,7 @@ def test_the_worker_answers_a_line_for_a_line(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("no")
     files, _ = generate(SPECS["list_form"], tmp_path / "ok.json", seed=119)
     lines = "".join(json.dumps(str(p)) + "\n" for p in (tmp_path / "x.json", files[0]))
-    with workers.start("from infer_forge.trace.workers import serve; serve()") as worker:
+    with processes.start("from infer_forge.trace.workers import serve; serve()") as worker:
         out = worker.communicate(lines.encode())[0].splitlines()
     assert [bool(json.loads(line)) for line in out] == [True, False]
 
