@@ -13,19 +13,22 @@ from infer_forge.cli.main import COMMANDS, cli
 
 _FENCE = re.compile(r"```[a-z]*\n(.*?)```", re.DOTALL)
 _INLINE = re.compile(r"`([^`\n]+)`")
+_INDENTED = re.compile(r"^ {4,}(?:\$ )?(infer-forge .+)$", re.MULTILINE)
 _ITEM = re.compile(r"^- (infer-forge .+)$", re.MULTILINE)
 _ENDS = re.compile(r"\s(?:\||&&|;|>|#)\s?|\s(?:->|→)\s")
 _PLACEHOLDER = re.compile(r"[A-Z][A-Z0-9_]*|\.\.\.|…|<.*>|\[.*|.*\]|\{.*\}")
 
 
 def commands_in(text: str) -> Iterator[str]:
-    """Every `infer-forge ...` command line in code blocks, inline code and list items of a Markdown text or its front matter."""
+    """Every `infer-forge ...` command line in code blocks (fenced or indented), inline code and list items of a Markdown text."""
     for block in _FENCE.findall(text):
         for line in block.replace("\\\n", " ").splitlines():
             stripped = line.strip().removeprefix("$ ")
             if stripped.startswith("infer-forge "):
                 yield stripped
-    for code in _INLINE.findall(_FENCE.sub("", text)):
+    plain = _FENCE.sub("", text)
+    yield from (line.strip() for line in _INDENTED.findall(plain.replace("\\\n", " ")))
+    for code in _INLINE.findall(plain):
         if code.startswith("infer-forge "):
             yield code
     yield from _ITEM.findall(text)

@@ -16,6 +16,8 @@ from infer_forge.cli.main import COMMANDS
 
 # The six portable fields less `compatibility`, which one client's own validator refuses.
 FIELDS = {"name", "description", "license", "metadata", "allowed-tools"}
+# Where a skill's knowledge belongs: the upstream project, several libraries, the life of a task, machines in operation.
+SCOPES = ("sglang-upstream", "cross-lib", "task", "ops")
 QUESTIONS = ("When", "Start", "Validate", "Decide", "Deliver")
 MOST_SKILLS, MOST_LINES, MOST_DESCRIPTION = 8, 200, 300
 _KILL_BY_NAME = re.compile(r"\b(pkill|killall)\b")
@@ -41,6 +43,8 @@ def skill_faults(folder: Path) -> list[str]:
         faults.append(f"name {head.get('name')!r} is not the folder's")
     if not 20 <= len(description) <= MOST_DESCRIPTION:
         faults.append(f"description has {len(description)} characters, 20 to {MOST_DESCRIPTION} are right")
+    if (head.get("metadata") or {}).get("scope") not in SCOPES:
+        faults.append(f"metadata names no scope of {', '.join(SCOPES)}")
     if text.count("\n") > MOST_LINES:
         faults.append(f"{text.count(chr(10))} lines, {MOST_LINES} at the most")
     heads = [h.split()[0].strip(":,") for h in re.findall(r"^## +(.+)$", body, re.MULTILINE)]
