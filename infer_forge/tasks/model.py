@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -114,17 +114,25 @@ class Predicate(_Strict):
 
     def incomparable(self) -> str | None:
         """Why no evidence could ever be compared so; None when it could. Asked of new definitions, not of recorded ones."""
-        values: list[Any] = list(self.value) if isinstance(self.value, list) else [self.value]
-        if self.operator == "in" and not isinstance(self.value, list):
+        value = cast("object", self.value)
+        several = isinstance(value, list)
+        values = cast("list[object]", value) if several else [value]
+        if self.operator == "in" and not several:
             return "the operator in takes a list of values"
-        if isinstance(self.value, list) and self.operator != "in" and self.kind in ("metric_compare", "exit_is"):
+        if several and self.operator != "in" and self.kind in ("metric_compare", "exit_is"):
             return f"a list of values goes with the operator in, not with {self.operator}"
         numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values]
         if self.kind in ("metric_compare", "exit_is") and not (numbers and all(numbers)):
-            return f"{self.value!r} is no number to compare with"
-        if self.kind == "file_hash_is" and not re.fullmatch(r"[0-9a-f]{64}", str(self.value)):
-            return f"{self.value!r} is no sha256 (64 lower-case hex digits)"
+            return f"{value!r} is no number to compare with"
+        if self.kind == "file_hash_is" and not re.fullmatch(r"[0-9a-f]{64}", str(value)):
+            return f"{value!r} is no sha256 (64 lower-case hex digits)"
         return None
+
+    def open_to_any_command(self) -> bool:
+        """Whether it looks at what a recorded run made, and every command line would do (`selector.command` names none)."""
+        chosen = self.selector
+        looks = self.kind in ("verdict_is", "metric_compare", "exit_is")
+        return looks and not (chosen.command or chosen.id or chosen.journal)
 
     def leaves(self) -> list[Predicate]:
         """The predicate's own parts that look at evidence."""

@@ -72,6 +72,15 @@ def test_a_task_from_definition_to_deliverable(here: Path) -> None:
     assert len(answer("task", "list", "--all")["tables"]["tasks"]["rows"]) == 1
 
 
+def test_an_acceptance_that_any_command_could_meet_is_told(here: Path) -> None:
+    exits: dict[str, Any] = {"kind": "exit_is", "selector": {"label": "make"}, "value": 0}
+    pinned = {**exits, "selector": {"label": "make", "command": "make check"}}
+    (here / "task.json").write_text(json.dumps(definition(exits, pinned)))
+    findings = answer("task", "new", "--from", "task.json")["findings"]
+    assert [f["code"] for f in findings] == ["UNPINNED"]
+    assert "exit_is make" in findings[0]["message"]
+
+
 def test_the_command_ends_with_the_recorded_commands_code(here: Path) -> None:
     task = begun(events.open_store())
     assert run("task", "record", task.id, "--label", "bad", "--", "sh", "-c", "exit 7")[0] == 7
