@@ -32,6 +32,9 @@ def command(client: str, project: Path | None, form: str, out: Path | None) -> N
             return False, "; ".join(f"{c['name']}: it {c['got']} ({c['reason']})" for c in wrong)
         return True, f"{len(cases)} canary inputs were judged right"
 
-    report = examine(client, project=project, canary=canary)
+    def after(before: str, later: str) -> tuple[bool, str]:
+        return hook_config.after_canary(client, before, later)
+
+    report = examine(client, project=project, canary=canary, after_canary=after)
     emit(report, form, out)
     raise SystemExit(_EXIT[report.extra["outcome"]])

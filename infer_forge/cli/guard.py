@@ -235,9 +235,9 @@ def grant(
     if action == "gpu.clock_lock":
         from infer_forge.guard import proofs
 
-        record = proofs.record_clocks(target)
-        reason = f"{reason} (clocks before: {record})".strip()
-        click.echo(f"clocks before: {record}; after the run a person restores them: nvidia-smi -rgc", err=True)
+        seen = proofs.record_clocks(target)
+        reason = f"{reason} (clocks before: {seen})".strip()
+        click.echo(f"clocks before: {seen}; the end of the claim gives them back (infer-forge guard clocks)", err=True)
     catalogue.give(action, target, seconds, by, reason, run_id)
     _emit(catalogue.status(run_id), form, out)
 
@@ -270,6 +270,51 @@ def _person(what: str) -> str:
     if not click.confirm(f"You, a person: {what}?", err=True):
         raise HumanNeeded("not granted")
     return getpass.getuser()
+
+
+@command.command()
+@click.option("--gpus", help="Which: 0,1 or 0-3. For --record and --standing.")
+@click.option(
+    "--record", "record_now", is_flag=True, help="Write down what the clocks are, before a lock is asked for."
+)
+@click.option("--restore", "restore_now", is_flag=True, help="Give locked clocks back, of one claim or of all.")
+@click.option("--claim", "claim_id", help="The claim whose locks go. Default: every open lock of this machine.")
+@click.option(
+    "--standing", help="A person at a terminal: the lock that these GPUs always have, MIN,MAX in MHz, or none."
+)
+@click.option(
+    "--drop", "dropped", help="A person at a terminal: the lock with this id is given back already, or is not ours."
+)
+@click.option(
+    "--force", is_flag=True, help="With --restore, a person at a terminal: also what the clock speaks against."
+)
+@_format
+def clocks(
+    gpus: str | None,
+    record_now: bool,
+    restore_now: bool,
+    claim_id: str | None,
+    standing: str | None,
+    dropped: str | None,
+    force: bool,
+    form: str,
+    out: Path | None,
+) -> None:
+    """GPU clocks that were locked under a claim: which are open, and give them back. Exit 4 while one is open after --restore."""
+    from infer_forge.guard import clockbook
+
+    if record_now:
+        clockbook.record(gpus)
+    if standing is not None:
+        clockbook.declare(gpus, standing, _person(f"declare {standing} the standing clock lock of GPU {gpus}"))
+    if dropped is not None:
+        clockbook.drop(dropped, _person(f"take the clock lock {dropped} off the record"))
+    if force:
+        _person("give clocks back even where somebody else may have locked them since")
+    done = clockbook.restore(claim_id, force=force) if restore_now else None
+    report = clockbook.report(done)
+    _emit(report, form, out)
+    _exit(4 if done is not None and any(o.result in ("failed", "unsure") for o in done) else 0)
 
 
 @command.command()

@@ -44,6 +44,11 @@ def command(client: str, project: Path | None, link: bool, hook: bool, server: b
             str(project) if project else None
         )  # the hook reads the compiled form only, and blocks without it
         hooks.append(Hook("PreToolUse", hook_config.MATCHER, hook_config.hook_command(client), hook_config.TIMEOUT_S))
+        after = hook_config.after_command(client)
+        hooks += [
+            Hook(event, hook_config.AFTER_MATCHER, after, hook_config.AFTER_TIMEOUT_S)
+            for event in hook_config.events(client)
+        ]
     if stop_hook:
         hooks.append(Hook("Stop", "", f"{executable('infer-forge')} {stop_hook} stop-check --hook", _STOP_TIMEOUT_S))
     return install(client, project=project, link=link, hooks=hooks, server=server)

@@ -68,8 +68,10 @@ class Claude:
         return [entry["command"], *entry.get("args", [])] if entry else None
 
     def add_hook(self, project: Path | None, hook: Hook) -> Change:
-        """Register a hook that blocks when it fails."""
-        handler = {"type": "command", "command": hook.command, "timeout": hook.timeout_s, "onFailure": "block"}
+        """Register a hook; one that can block blocks when it fails."""
+        handler: dict[str, Any] = {"type": "command", "command": hook.command, "timeout": hook.timeout_s}
+        if not hook.event.startswith("PostToolUse"):
+            handler["onFailure"] = "block"
         return settings_json.add_hook(self.settings_file(project), hook, handler)
 
     def remove_hooks(self, project: Path | None, programs: set[str]) -> list[Change]:

@@ -37,12 +37,17 @@ class Check:
 
 
 def examine(
-    client: str, *, project: Path | None = None, canary: Callable[[str], tuple[bool, str]] | None = None
+    client: str,
+    *,
+    project: Path | None = None,
+    canary: Callable[[str], tuple[bool, str]] | None = None,
+    after_canary: Callable[[str, str], tuple[bool, str]] | None = None,
 ) -> Report:
     """Look at everything that `client` will see.
 
     Args:
         canary: runs a dangerous sample through a hook command and says whether it was blocked (the guard gives it).
+        after_canary: the same for the pair of commands before and after a tool: is an answered question written down?
 
     The report's `extra["outcome"]` is `pass`, `fail` or `unknown`.
     """
@@ -51,6 +56,7 @@ def examine(
         *_looked("skills", lambda: _skill_checks(found, project)),
         *_looked("server-registered", lambda: _server_checks(found, project)),
         *_looked("guard-hook-registered", lambda: _hook_checks(found, project, canary)),
+        *_looked("guard-answers-kept", lambda: _after_checks(found, project, after_canary)),
     ]
     if client == "codex":
         checks += [_codex_trust(checks), _login_shell()]
@@ -157,6 +163,7 @@ def _ask_server(command: list[str]) -> tuple[float, float | None, int]:
             first = json.loads(process.stdout.readline() or "null")
             took = time.monotonic() - start
             listed = json.loads(process.stdout.readline() or "null")
+            processor = _processor_s(process.pid)
         finally:
             process.kill()
     if not first or "result" not in first or not listed:
@@ -174,10 +181,9 @@ def _processor_s(pid: int) -> float | None:
     except psutil.Error:
         return None
 
-            processor = _processor_s(process.pid)
 
 def _hook_checks(client: Client, project: Path | None, canary: Callable[[str], tuple[bool, str]] | None) -> list[Check]:
-    ours = [h for h in client.hooks(project) if h.program == "infer-forge-guard"]
+    ours = [h for h in client.hooks(project) if h.program == "infer-forge-guard" and h.event == "PreToolUse"]
     if not ours:
         fix = f"infer-forge install --client {client.NAME}"
         return [
@@ -193,6 +199,24 @@ def _hook_checks(client: Client, project: Path | None, canary: Callable[[str], t
     blocked, said = canary(ours[0].command)
     fix = "" if blocked else "infer-forge guard status"
     return [*checks, Check("guard-hook-runs", PASS if blocked else FAIL, said, fix)]
+
+
+def _after_checks(
+    client: Client, project: Path | None, canary: Callable[[str, str], tuple[bool, str]] | None
+) -> list[Check]:
+    """Whether what a person allows inside the client leaves evidence: the guard's hook after the tool."""
+    ours = {h.event: h.command for h in client.hooks(project) if h.program == "infer-forge-guard"}
+    before, after = ours.get("PreToolUse"), ours.get("PostToolUse")
+    if before is None:
+        return []  # said already
+    fix = f"infer-forge install --client {client.NAME}"
+    if after is None:
+        evidence = "no hook after the tool: what a person allows in the client leaves no record"
+        return [Check("guard-answers-kept", FAIL, evidence, fix)]
+    if canary is None or not os.access(program_in(before), os.X_OK):
+        return [Check("guard-answers-kept", UNKNOWN, "no canary was given, or the hook cannot be run", fix)]
+    kept, said = canary(before, after)
+    return [Check("guard-answers-kept", PASS if kept else FAIL, said, "" if kept else fix)]
 
 
 def _codex_trust(checks: list[Check]) -> Check:
@@ -259,4 +283,5 @@ def _ask_codex(codex: str) -> str:
 def _trust_in(listed: dict[str, Any]) -> str:
     hooks = [h for place in listed.get("data", []) for h in place.get("hooks", [])]
     ours = [h for h in hooks if "infer-forge-guard" in json.dumps(h)]
-    return str(ours[0].get("trustStatus", "unknown")) if ours else "not listed"
+    found = [str(h.get("trustStatus", "unknown")) for h in ours]
+    return next((status for status in found if status != "trusted"), found[0]) if found else "not listed"

@@ -1,4 +1,4 @@
-"""The audit log of decisions: one JSON line each, secrets masked, bounded by turning the file over. Standard library only."""
+"""The audit log of decisions, and of what ran after a question: one JSON line each, secrets masked, bounded. Standard library only."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ def append(entry: dict[str, Any], *, sync: bool = True) -> None:
 
 def tail(count: int) -> list[dict[str, Any]]:
     """The last decisions, newest last."""
+    return _parsed(_lines()[-count:])
+
+
+def questions() -> list[dict[str, Any]]:
+    """Every entry about a question to a person: asked, allowed by a grant and looked for, ran."""
+    return _parsed([line for line in _lines() if b'"ask":"' in line])
+
+
+def _lines() -> list[bytes]:
     lines: list[bytes] = []
     for path in (f"{log_path()}.1", log_path()):
         try:
@@ -56,8 +65,12 @@ def tail(count: int) -> list[dict[str, Any]]:
                 lines += file.read().splitlines()
         except FileNotFoundError:
             continue
+    return lines
+
+
+def _parsed(lines: list[bytes]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
-    for line in lines[-count:]:
+    for line in lines:
         try:
             out.append(json.loads(line))
         except ValueError:

@@ -6,12 +6,13 @@ import os
 import time
 from typing import Any
 
-from infer_forge.base import ownership
+from infer_forge.base import clocks, ownership
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.resources import load_yaml
 from infer_forge.base.tables import Column, Table
-from infer_forge.guard import compiled, policy
+from infer_forge.guard import clockbook, compiled, policy
+from infer_forge.guard.context import claim_fault
 from infer_forge.guard.rules.review import allowed as review_allowed
 
 __all__ = ["explain", "review_allowed", "status"]
@@ -116,12 +117,19 @@ def status(run_id: str | None = None, *, log: int = 0) -> Report:
             "Grants of people",
         )
     )
-    claims = [[c.get("node"), c.get("gpus"), c.get("epoch"), c.get("claim_id")] for c in (run.claims if run else [])]
-    report.add(
-        Table("claims", [Column(c, "text") for c in ("node", "gpus", "epoch", "claim_id")], claims, "Claims on nodes")
-    )
+    claims = [
+        [c.get("node"), c.get("gpus"), c.get("epoch"), c.get("claim_id"), *claim_fault(c)]
+        for c in (run.claims if run else [])
+    ]
+    names = ("node", "gpus", "epoch", "claim_id", "standing", "why")
+    report.add(Table("claims", [Column(c, "text") for c in names], claims, "Claims on nodes"))
+    book = clocks.read()
+    if book.locks:
+        report.add(clockbook.table(book))
+        report.findings += clockbook.findings(book)
     if log:
         report.add(_decisions(log))
+    report.add(_asked())
     fault = _policy_fault()
     report.extra["run"] = {
         "run_id": key,
@@ -164,6 +172,16 @@ def _decisions(count: int) -> Table:
         entries,
         "Last decisions of the hook",
     )
+
+
+def _asked(count: int = 20) -> Table:
+    """What people were asked about, and whether the client ran it afterwards: the evidence that they approved."""
+    from infer_forge.guard import asked, audit
+
+    found = asked.outcomes(audit.questions())[-count:]
+    rows = [[e.get("at"), e.get("rule"), e.get("verdict"), e["outcome"], e.get("command")] for e in found]
+    columns = [Column(c, "text") for c in ("at", "rule", "verdict", "outcome", "command")]
+    return Table("asked", columns, rows, "Asked of a person, and what became of it")
 
 
 def _policy_fault() -> str | None:

@@ -129,16 +129,100 @@ class Context:
         return any(within(path, root) for root in self.paths)
 
     def claimed_gpus(self, node: str | None = None) -> set[int] | None:
-        """GPU indices that the run claims on a node; None when the run has no claims at all."""
+        """GPU indices that the run claims on a node, fenced claims included; None when the run has no claims at all."""
         if not self.claims:
             return None
+        return {g for c in self._claims_on(node) for g in _gpus(c)}
+
+    def _claims_on(self, node: str | None) -> list[dict[str, Any]]:
         where = node or self.node
-        return {int(g) for c in self.claims if c.get("node") == where for g in c.get("gpus", []) if str(g).isdigit()}
+        return [c for c in self.claims if c.get("node") == where]
+
+    def claim_state(self, gpus: set[int], node: str | None = None) -> tuple[str, str]:
+        """Standing of the claims that cover these GPUs: `held`, `stale` or `fenced`, and why; the worst one counts."""
+        if self.handed:
+            return "held", ""
+        worst = ("held", "")
+        for gpu in sorted(gpus):
+            faults = [claim_fault(c) for c in self._claims_on(node) if gpu in _gpus(c)]
+            fault = min(faults, key=_claim_rank, default=("held", ""))  # a newer claim on the same GPU is enough
+            worst = max(worst, fault, key=_claim_rank)
+        return worst
+
+    def claim_of(self, gpus: set[int]) -> dict[str, Any]:
+        """Run, claim and epoch under which these GPUs of this node are held."""
+        mine = sorted(self._claims_on(None), key=lambda c: -len(gpus & _gpus(c)))
+        found: dict[str, Any] = mine[0] if mine and gpus & _gpus(mine[0]) else {}
+        return {"run_id": self.run_id, "claim_id": found.get("claim_id"), "epoch": found.get("epoch")}
 
     def claims_node(self, node: str) -> bool:
-        """Whether the run holds a claim on a host."""
+        """Whether the run holds a claim on a host that has not ended."""
+        return self.node_state(node)[0] != ""
+
+    def node_state(self, node: str) -> tuple[str, str]:
+        """Standing of a host: `held` (it is this one, or a claim on it holds), `stale`, or `` without a claim; and why."""
+        if node == self.node:
+            return "held", ""
         short = node.split(".")[0]
-        return node == self.node or any(str(c.get("node", "")).split(".")[0] == short for c in self.claims)
+        mine = [c for c in self.claims if str(c.get("node", "")).split(".")[0] == short]
+        if self.handed:
+            return ("held", "") if mine else ("", "")
+        best = min((claim_fault(c) for c in mine), key=_claim_rank, default=("fenced", ""))
+        return best if best[0] != "fenced" else ("", best[1])
+
+
+_CLAIM_ORDER = ("held", "stale", "fenced")
+
+
+def _claim_rank(fault: tuple[str, str]) -> int:
+    return _CLAIM_ORDER.index(fault[0])
+
+
+def _gpus(claim: Mapping[str, Any]) -> set[int]:
+    return {int(g) for g in claim.get("gpus", []) if str(g).isdigit()}
+
+
+def claim_fault(claim: Mapping[str, Any], now: float | None = None) -> tuple[str, str]:
+    """Whether a claim on file still holds, as far as files tell: (`held`, `stale` or `fenced`, why).
+
+    Where the registry's truth is a git store on this machine (no hub, or a hub in a folder), its tip is one small file:
+    the tip of the last confirmation proves the claim at this moment, another tip says that the registry has moved on.
+    Elsewhere the time of the last confirmation counts.
+    """
+    name = str(claim.get("claim_id", ""))[:13]
+    if claim.get("fenced"):
+        return "fenced", f"claim {name} ended or was overtaken (epoch {claim.get('epoch')}): claim the GPUs again"
+    again = "infer-forge node status confirms it"
+    truth, tip = claim.get("truth"), claim.get("tip")
+    if truth and tip:
+        now_at = loose_ref(str(truth), "refs/registry/claims")
+        if now_at == tip:
+            return "held", ""
+        return "stale", f"the registry moved on since claim {name} was confirmed; {again}"
+    confirmed = claim.get("confirmed_at")
+    age = (time.time() if now is None else now) - confirmed if isinstance(confirmed, (int, float)) else None
+    if age is not None and -PROOF_MAX_AGE_S <= age <= PROOF_MAX_AGE_S:
+        return "held", ""
+    since = "was never confirmed by the registry" if age is None else f"was last confirmed {age:.0f} s ago"
+    return "stale", f"claim {name} {since}; {again}"
+
+
+def loose_ref(gitdir: str, ref: str) -> str | None:
+    """The commit of a ref, read from its file or from packed-refs (gitrepository-layout(5)); None when it cannot be read."""
+    try:
+        with open(os.path.join(gitdir, ref), encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        pass
+    try:
+        with open(os.path.join(gitdir, "packed-refs"), encoding="ascii") as file:
+            for line in file:
+                sha, _, name = line.strip().partition(" ")
+                if name == ref:
+                    return sha
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:

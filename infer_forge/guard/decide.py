@@ -104,12 +104,13 @@ def _verdict(bench: Bench, shell: Shell) -> Verdict:
         stricter = decisions.get(hit.rule)
         if stricter and RANK[stricter] > RANK[hit.verdict]:
             hit.verdict = stricter
-    live = [h for h in bench.hits if not _granted(h, bench)]
+    granted = [h for h in bench.hits if _granted(h, bench)]
+    live = [h for h in bench.hits if h not in granted] if granted else bench.hits
     live.sort(key=lambda h: -RANK[h.verdict])
     coverage = "partial" if shell.partial else "full"
     if not live:
-        return Verdict(ALLOW, None, coverage, [])
-    return Verdict(live[0].verdict, live[0], coverage, live)
+        return Verdict(ALLOW, None, coverage, [], granted)
+    return Verdict(live[0].verdict, live[0], coverage, live, granted)
 
 
 def _granted(hit: Hit, bench: Bench) -> bool:

@@ -1,4 +1,4 @@
-"""What `install` writes into the clients' hook settings, and the canary that `doctor` sends through the installed hook."""
+"""What `install` writes into the clients' hook settings, and the canaries that `doctor` sends through the installed hooks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ TIMEOUT_S = 15
 """Time that the client gives the hook; the hook's own watchdog (5 s) and `timeout` (10 s) come first."""
 INNER_TIMEOUT_S = 10
 MATCHER = "Bash|Edit|Write|MultiEdit|NotebookEdit|Read|Monitor|PowerShell|apply_patch|shell|exec_command|mcp__.*"
+AFTER_MATCHER = MATCHER.replace("|Read|", "|")
+"""Tools that the guard may ask about; reading is never one of them."""
+AFTER_TIMEOUT_S = 10
 SCRIPT = "infer-forge-guard"
 _BLOCKED = "infer-forge-guard: blocked. If no reason stands before this, the guard itself failed: infer-forge doctor"
 _ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
@@ -60,15 +63,45 @@ def fail_closed(client: str, program: str) -> str:
     return f"said=$({program} --client {client}) && {expected} || {{ echo '{_BLOCKED}' >&2; exit 2; }}"
 
 
-def hook_entries(client: str, path: str | None = None) -> dict[str, Any]:
+def after_command(client: str, program: str | None = None) -> str:
+    """Shell text of the hook after a tool: nothing is started while no question waits for its answer.
+
+    The folder is the one that `base.paths` computes, written out in shell, so that the usual case costs no Python.
+    """
+    if client not in CLIENTS:
+        raise UsageFault(f"no such client: {client}", next_step=f"use one of {', '.join(CLIENTS)}")
+    state = (
+        "s=${INFER_FORGE_STATE:-${INFER_FORGE_HOME:+$INFER_FORGE_HOME/state}}; "
+        "s=${s:-${XDG_STATE_HOME:-$HOME/.local/state}/infer-forge}"
+    )
+    run = f"{shlex.quote(program or executable())} --client {client} --after"
+    waits = 'set -- "$s"/audit/asked/*; if test -e "$1" || test -z "$HOME"'
+    return f"{state}; {waits}; then {run}; else cat >/dev/null; fi"
+
+
+def events(client: str) -> tuple[str, ...]:
+    """Events after a tool that the client is known to have; Claude Code tells failed ones apart."""
+    return ("PostToolUse", "PostToolUseFailure") if client == "claude" else ("PostToolUse",)
+
+
+def entries(client: str, before: str, after: str) -> dict[str, Any]:
     """The `hooks` object for Claude Code's settings.json or Codex's hooks.json (one shape serves both).
 
-    `onFailure: block` is for Claude Code 2.1.295 and later; Codex ignores it.
+    `onFailure: block` is for Claude Code 2.1.295 and later; Codex ignores it. After a tool there is nothing to block.
     """
-    hook: dict[str, Any] = {"type": "command", "command": hook_command(client, path), "timeout": TIMEOUT_S}
+    hook: dict[str, Any] = {"type": "command", "command": before, "timeout": TIMEOUT_S}
     if client == "claude":
         hook["onFailure"] = "block"
-    return {"hooks": {"PreToolUse": [{"matcher": MATCHER, "hooks": [hook]}]}}
+    made: dict[str, Any] = {"PreToolUse": [{"matcher": MATCHER, "hooks": [hook]}]}
+    for event in events(client):
+        later = {"type": "command", "command": after, "timeout": AFTER_TIMEOUT_S}
+        made[event] = [{"matcher": AFTER_MATCHER, "hooks": [later]}]
+    return {"hooks": made}
+
+
+def hook_entries(client: str, path: str | None = None) -> dict[str, Any]:
+    """`entries` with the commands that `install` writes."""
+    return entries(client, hook_command(client, path), after_command(client, path))
 
 
 def is_ours(entry: Any) -> bool:
@@ -132,6 +165,43 @@ def canary(client: str, command: str | None = None, *, cwd: str | None = None) -
             got, reason = "passes", f"no answer within {TIMEOUT_S} s, after which the client runs the command"
         out.append({"name": name, "wanted": wanted, "got": got, "ok": got == wanted, "reason": reason})
     return out
+
+
+def after_canary(client: str, before: str, after: str, *, cwd: str | None = None) -> tuple[bool, str]:
+    """Ask about a harmless question through the hook as installed, then say that the tool ran: is that written down?
+
+    Nothing is run. Codex cannot ask, so only the start of its second hook is proved.
+    """
+    import contextlib
+    import time
+
+    from infer_forge.guard import asked
+
+    data = payload(client, 'eval "$INFER_FORGE_CANARY"', cwd or os.getcwd(), tool_use_id=f"canary-{time.time_ns()}")
+    waits = os.path.join(asked.folder(), asked.key(data))
+    try:
+        if client == "claude":
+            _speak(before, data)
+            if not os.path.exists(os.path.join(asked.folder(), asked.key(data))):
+                return (
+                    False,
+                    "a question leaves nothing to wait for: the audit folder cannot be written, or it was not asked",
+                )
+        done = _speak(after, {**data, "hook_event_name": "PostToolUse", "tool_response": {}})
+    except subprocess.TimeoutExpired:
+        return False, f"no answer within {TIMEOUT_S} s"
+    if done.returncode != 0:
+        return False, (done.stderr or done.stdout).decode("utf-8", "replace").strip()[:300]
+    if os.path.exists(waits):
+        with contextlib.suppress(OSError):
+            os.unlink(waits)
+        return False, "the hook after the tool did not see the question: its folder is another one"
+    return True, "an answered question is written down" if client == "claude" else "it starts; Codex itself never asks"
+
+
+def _speak(line: str, data: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    text = json.dumps(data).encode()
+    return subprocess.run(["/bin/sh", "-c", line], input=text, capture_output=True, timeout=TIMEOUT_S, check=False)
 
 
 def verdict_of(client: str, code: int, stdout: bytes) -> str:

@@ -190,9 +190,9 @@ def program_name(text: str) -> str:
 
 
 class Hit:
-    """What one rule says of one command."""
+    """What one rule says of one command; `facts` are for whoever acts on it later (a clock lock that is to be given back)."""
 
-    __slots__ = ("argv", "rule", "safer", "span", "targets", "verdict", "why")
+    __slots__ = ("argv", "facts", "rule", "safer", "span", "targets", "verdict", "why")
 
     def __init__(
         self, verdict: str, rule: str, why: str, safer: str = "", targets: tuple[str, ...] = (), cmd: Cmd | None = None
@@ -202,6 +202,7 @@ class Hit:
         self.why = why
         self.safer = safer
         self.targets = targets
+        self.facts: dict[str, Any] = {}
         self.span = cmd.span if cmd else (0, 0)
         self.argv = cmd.words() if cmd else []
 
@@ -218,11 +219,14 @@ class Verdict:
         safer: what to run instead.
         coverage: `full`, or `partial` when a part could not be seen (an unknown variable as a target, an opaque script).
         hits: every rule that spoke, strictest first: (verdict, rule, why).
+        granted: hits that a person's grant has lifted.
     """
 
-    __slots__ = ("argv", "coverage", "hits", "rule_id", "safer", "span", "verdict", "why")
+    __slots__ = ("argv", "coverage", "granted", "hits", "rule_id", "safer", "span", "verdict", "why")
 
-    def __init__(self, verdict: str, hit: Hit | None, coverage: str, hits: list[Hit]) -> None:
+    def __init__(
+        self, verdict: str, hit: Hit | None, coverage: str, hits: list[Hit], granted: list[Hit] | None = None
+    ) -> None:
         self.verdict = verdict
         self.rule_id = hit.rule if hit else None
         self.span = hit.span if hit else None
@@ -231,6 +235,7 @@ class Verdict:
         self.safer = hit.safer if hit else ""
         self.coverage = coverage
         self.hits = hits
+        self.granted = granted or []
 
     def to_json(self) -> dict[str, Any]:
         """For JSON output; secrets in words are masked."""

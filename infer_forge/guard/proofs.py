@@ -269,7 +269,7 @@ def refresh(run_id: str | None = None) -> list[tuple[str, str, str]]:
 
 
 def record_clocks(target: str) -> str:
-    """Write down the clocks of GPUs before a person lets a run lock them; the path of the record.
+    """Write down the clocks of GPUs before a run may lock them; what was seen, in words.
 
     `target` is what `-i` will name: indices with commas, or `*` for all.
 
@@ -277,15 +277,25 @@ def record_clocks(target: str) -> str:
         MissingPart: nvidia-smi is not there or does not answer.
         UsageFault: the target is none.
     """
-    from infer_forge.base.atomic import write_atomic
-    from infer_forge.base.paths import paths
+    from infer_forge.base.machine import clocks
 
-    if target != "*" and not re.fullmatch(r"[\d,-]+", target):
-        raise UsageFault(f"{target!r} names no GPUs", next_step="write --target 0,1")
-    chosen = [] if target == "*" else ["-i", target]
-    text = _output([_program("nvidia-smi"), "-q", "-d", "CLOCK", *chosen])
-    place = paths().state / "guard" / f"clocks-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.txt"
-    return str(write_atomic(place, text + "\n"))
+    seen = clocks.record(None if target == "*" else gpu_list(target))
+    return ", ".join(f"GPU {one.gpu} {one.sm_mhz} MHz" + (" (idle)" if one.idle else "") for one in seen)
+
+
+def gpu_list(text: str) -> list[int]:
+    """`0,2-3` as indices.
+
+    Raises:
+        UsageFault: it names none.
+    """
+    out: list[int] = []
+    for piece in text.split(","):
+        match = re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", piece.strip())
+        if match is None:
+            raise UsageFault(f"{text!r} names no GPUs", next_step="write 0,1 or 0-3")
+        out += range(int(match.group(1)), int(match.group(2) or match.group(1)) + 1)
+    return out
 
 
 def age_s(item: ownership.Owned) -> float:

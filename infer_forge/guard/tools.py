@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from infer_forge.guard.model import ALLOW, ASK, DENY, RANK, Cmd, Redirect, Word
 
-Decision = tuple[str, str, str, str, str | None]
-"""(verdict, rule, why, safer, what the audit log shows; None: not worth an entry)"""
+
+class Decision(NamedTuple):
+    """What the hook does with one tool call.
+
+    Attributes:
+        shown: what the audit log shows; None: not worth an entry.
+        locks: clock locks that the command makes, if it runs.
+    """
+
+    verdict: str
+    rule: str = ""
+    why: str = ""
+    safer: str = ""
+    shown: str | None = None
+    locks: tuple[dict[str, Any], ...] = ()
+
+
+_SILENT = Decision(ALLOW)
 
 SHELL_TOOLS = frozenset(
     (
@@ -48,7 +64,7 @@ def decide(tool: str, tool_input: dict[str, Any], cwd: Any) -> Decision:
         return _mcp(tool, tool_input, folder)
     if tool in ("Read", "NotebookRead", "view_image"):
         return _read(tool_input, folder)
-    return ALLOW, "", "", "", None
+    return _SILENT
 
 
 def _policy(folder: str) -> dict[str, Any] | Decision:
@@ -57,7 +73,8 @@ def _policy(folder: str) -> dict[str, Any] | Decision:
     try:
         return compiled.load(folder)
     except compiled.PolicyFault as exc:
-        return DENY, "policy.changed", str(exc), "a person runs at a terminal: infer-forge guard status --compile", ""
+        step = "a person runs at a terminal: infer-forge guard status --compile"
+        return Decision(DENY, "policy.changed", str(exc), step, "")
 
 
 def _check(command: str, folder: str, shown: str) -> Decision:
@@ -65,16 +82,17 @@ def _check(command: str, folder: str, shown: str) -> Decision:
     from infer_forge.guard.decide import check_with
 
     policy = _policy(folder)
-    if isinstance(policy, tuple):
-        return (*policy[:4], shown)
+    if isinstance(policy, Decision):
+        return policy._replace(shown=shown)
     verdict = check_with(command, from_ownership(folder), policy)
-    return verdict.verdict, verdict.rule_id or "", verdict.why, verdict.safer, shown
+    locks = tuple(h.facts for h in (*verdict.hits, *verdict.granted) if h.rule == "gpu.clock_lock")
+    return Decision(verdict.verdict, verdict.rule_id or "", verdict.why, verdict.safer, shown, locks)
 
 
 def _shell(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     command = tool_input.get("command", tool_input.get("cmd", tool_input.get("chars")))
     if tool == "KillShell":
-        return ALLOW, "", "", "", None
+        return _SILENT
     if isinstance(command, list) and all(isinstance(c, str) for c in command):  # pyright: ignore[reportUnknownVariableType]
         import shlex
 
@@ -82,15 +100,15 @@ def _shell(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     if not isinstance(command, str):
         raise TypeError(f"the tool {tool} came without a command")
     if tool == "PowerShell":
-        return DENY, "shell.unread", "PowerShell is not read by this guard", "use a POSIX shell", command
+        return Decision(DENY, "shell.unread", "PowerShell is not read by this guard", "use a POSIX shell", command)
     where = tool_input.get("workdir") or tool_input.get("cwd")
     return _check(command, os.path.join(folder, where) if isinstance(where, str) and where else folder, command)
 
 
 def _edit(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     policy = _policy(folder)
-    if isinstance(policy, tuple):
-        return (*policy[:4], tool)
+    if isinstance(policy, Decision):
+        return policy._replace(shown=tool)
     paths = [v for k, v in tool_input.items() if k in ("file_path", "path", "notebook_path") and isinstance(v, str)]
     text = "\n".join(
         str(v)
@@ -102,13 +120,13 @@ def _edit(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
         for a, b in re.findall(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", text, re.MULTILINE)
     ]
     bench = _bench(policy, folder)
-    worst: Decision = (ALLOW, "", "", "", None)
+    worst = _SILENT
     from infer_forge.base import redact
     from infer_forge.guard.rules.where import write
 
     hits = redact.find(text)
     if hits:
-        worst = (
+        worst = Decision(
             DENY,
             "secrets.literal",
             f"the new text holds a secret ({hits[0].kind})",
@@ -120,13 +138,15 @@ def _edit(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     for path in paths:
         fault = edit_fault(path, folder, bench)
         if fault:
-            return DENY, "diagnosis.write", fault, policy["rules"]["diagnosis.write"]["safer"], f"{tool} {path}"
+            safer = policy["rules"]["diagnosis.write"]["safer"]
+            return Decision(DENY, "diagnosis.write", fault, safer, f"{tool} {path}")
         cmd = Cmd([Word(":")], {}, [Redirect(">", "", Word(path, quoted=True))], None, (0, 0), (folder,))
         verdict, rule, why = write(Word(path, quoted=True), cmd, bench, truncating=False)
         if rule in ("files.outside", "files.overwrite"):
             continue
-        if RANK[verdict] > RANK[worst[0]]:
-            worst = (verdict, rule, why, policy["rules"].get(rule, {}).get("safer", ""), f"{tool} {path}")
+        if RANK[verdict] > RANK[worst.verdict]:
+            safer = policy["rules"].get(rule, {}).get("safer", "")
+            worst = Decision(verdict, rule, why, safer, f"{tool} {path}")
     return worst
 
 
@@ -135,18 +155,18 @@ def _read(tool_input: dict[str, Any], folder: str) -> Decision:
 
     policy = _policy(folder)
     path = tool_input.get("file_path") or tool_input.get("path")
-    if isinstance(policy, tuple) or not isinstance(path, str):
-        return ALLOW, "", "", "", None
+    if isinstance(policy, Decision) or not isinstance(path, str):
+        return _SILENT
     real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
     if matches(real, policy["secret_files"]) and not matches(real, policy["secret_files_not"]):
-        return (
+        return Decision(
             DENY,
             "secrets.file",
             f"{path} holds credentials",
             policy["rules"]["secrets.file"]["safer"],
             f"Read {path}",
         )
-    return ALLOW, "", "", "", None
+    return _SILENT
 
 
 def _bench(policy: dict[str, Any], folder: str) -> Any:
@@ -178,21 +198,16 @@ def _mcp(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     """A tool of an MCP server: commands among its arguments are checked; a verb that acts and cannot be looked into is asked about."""
     verb = tool.rsplit("__", 1)[-1]
     ours = "infer_forge" in tool or "infer-forge" in tool
-    worst: Decision = (ALLOW, "", "", "", None)
+    worst = _SILENT
     found = False
     for command in [] if ours else _commands(tool_input):
         found = True
         decision = _check(command, folder, f"{tool}: {command}")
-        if RANK[decision[0]] > RANK[worst[0]] or worst[4] is None:
+        if RANK[decision.verdict] > RANK[worst.verdict] or worst.shown is None:
             worst = decision
     if found or ours or _READING.match(verb):
         return worst
     if _ACTING.search(verb):
-        return (
-            ASK,
-            "gate.tool",
-            f"{tool} changes something outside of this guard's sight",
-            "",
-            f"{tool} {sorted(tool_input)}",
-        )
+        why = f"{tool} changes something outside of this guard's sight"
+        return Decision(ASK, "gate.tool", why, "", f"{tool} {sorted(tool_input)}")
     return worst

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Finding, Report
 from infer_forge.nodes import claims
-from infer_forge.nodes.guarded import refresh_guard, tell_guard, untell_guard
+from infer_forge.nodes.guarded import confirm, give_clocks_back, tell_guard, untell_guard
 from infer_forge.nodes.model import Claim, parse_gpus, parse_runtime
-from infer_forge.nodes.registry import ALL, CLAIMS, Registry, node_name, require_person
+from infer_forge.nodes.registry import ALL, CLAIMS, Registry, holder, node_name, require_person
 
 _NAMES_SHOWN = 8
+if TYPE_CHECKING:
+    from infer_forge.base.machine.clocks import Outcome
+
 EPOCH_VERDICTS = ("current", "fenced", "unknown")
 
 
@@ -66,7 +69,7 @@ def claim(
         hours=hours,
         probe_id=probe_id,
     )
-    tell_guard(granted.claim, run_id=run_id)
+    tell_guard(granted.claim, registry, run_id=run_id)
     report = _held(granted.claim, granted.commit)
     report.findings = _unknown_node(registry, granted.claim)
     return report
@@ -80,8 +83,9 @@ def attach(claim_id: str, runtimes: Sequence[str], *, run_id: str | None = None)
     """
     if not runtimes:
         raise UsageFault("give at least one runtime", next_step="--runtime pid:N, container:ID, slurm:JOB, k8s:POD-UID")
-    held = claims.attach(Registry.open(), claim_id, [parse_runtime(text) for text in runtimes])
-    tell_guard(held, run_id=run_id)
+    registry = Registry.open()
+    held = claims.attach(registry, claim_id, [parse_runtime(text) for text in runtimes])
+    tell_guard(held, registry, run_id=run_id)
     return _held(held, None)
 
 
@@ -121,13 +125,46 @@ def release(claim_id: str, *, reason: str, epoch: int | None = None, force: bool
     """End a claim of this session, or (a person at a terminal) another's with `force`."""
     if force:
         require_person("ending another's claim", "its holder releases it, or it becomes eligible for clean-up")
-    ended = claims.release(Registry.open(), claim_id, reason=reason, epoch=epoch, force=force)
+    registry = Registry.open()
+    clocks = _clocks_of(registry, claim_id, epoch=epoch, force=force)
+    ended = claims.release(registry, claim_id, reason=reason, epoch=epoch, force=force)
     untell_guard(ended.claim_id)
+    confirm(registry)
     report = Report("node_release")
     report.extra = {"released": msgspec.to_builtins(ended)}
     report.summary = [f"{ended.how} claim {ended.claim_id} (epoch {ended.epoch}) of task {ended.task_id}"]
     report.next_step = "its GPUs need a live probe before the next claim: infer-forge node verify NODE"
+    _say_clocks(report, clocks)
     return report
+
+
+def _clocks_of(registry: Registry, claim_id: str, *, epoch: int | None, force: bool) -> list[Outcome]:
+    """Give the clocks of a claim back, once it is plain that the release itself will not be refused."""
+    registry.store.refresh(CLAIMS)
+    try:
+        record, place = registry.find_claim(claim_id)
+    except UsageFault:
+        untell_guard(claim_id)  # it ended already: nothing leans on it any more
+        raise
+    held = record.claims[place]
+    if (epoch is not None and held.epoch != epoch) or not (force or claims.mine(held.holder, holder())):
+        return []
+    return give_clocks_back(held.claim_id, force=force)
+
+
+def _say_clocks(report: Report, outcomes: list[Outcome]) -> None:
+    """Clocks that were given back, and (loudly) those that were not."""
+    report.extra["clocks"] = [
+        {"id": o.lock.ident, "gpu": o.lock.gpu, "result": o.result, "verified": o.verified, "why": o.why}
+        for o in outcomes
+    ]
+    report.summary += [o.text for o in outcomes]
+    step = "infer-forge guard clocks shows what is open; a person decides"
+    report.findings += [
+        Finding("CLOCK_NOT_RESTORED", o.text, "error" if o.result == "failed" else "warning", next_step=step)
+        for o in outcomes
+        if o.result != "restored"
+    ]
 
 
 def observe(node: str | None, *, note: str | None, source: str = "auto") -> Report:
@@ -139,13 +176,14 @@ def observe(node: str | None, *, note: str | None, source: str = "auto") -> Repo
 
 
 def read_status(node: str | None, *, offline: bool = False) -> Report:
-    """Nodes and claims; what the hub no longer holds leaves the guard's context."""
+    """Nodes and claims; the guard's context learns which of its claims the hub still holds."""
     from infer_forge.nodes.reports import status
 
     registry = Registry.open()
     report = status(registry, node, refresh=not offline)
     if not any(f.code == "HUB_UNREACHABLE" for f in report.findings):
-        refresh_guard({c.claim_id: c.epoch for r in registry.nodes([]) for c in r.claims})
+        fallen = confirm(registry)
+        report.extra["fenced"] = fallen
     return report
 
 
@@ -154,10 +192,31 @@ def check_epoch(claim_id: str, epoch: int, *, offline: bool = False) -> Report:
     registry = Registry.open()
     if not offline:
         registry.store.refresh(CLAIMS)
+        confirm(registry)
     verdict = claims.check_epoch(registry, claim_id, epoch)
     report = Report("node_epoch", summary=[f"claim {claim_id} epoch {epoch}: {verdict}"])
     report.extra = {"claim_id": claim_id, "epoch": epoch, "verdict": verdict}
     return report
+
+
+def confirm_claims() -> list[str]:
+    """Ask the registry whether the claims of this machine's runs still hold, for the guard; ids of those that fell.
+
+    Without a registry or without claims there is nothing to ask.
+
+    Raises:
+        HubUnreachable: the hub does not answer; the confirmations on file grow old, and the guard asks.
+    """
+    from infer_forge.base import ownership
+
+    if not any(run.claims for run in ownership.load().runs.values()):
+        return []
+    try:
+        registry = Registry.open()
+    except UsageFault:
+        return []
+    registry.store.refresh(CLAIMS)
+    return confirm(registry)
 
 
 def eligible(node: str | None, *, explain: bool) -> Report:
@@ -174,10 +233,30 @@ def cleanup(claim_id: str, *, epoch: int, evidence: str, reason: str, execute: b
     from infer_forge.nodes.eligibility import cleanup as clean
     from infer_forge.nodes.reports import cleanup_report
 
-    done = clean(Registry.open(), claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
+    registry = Registry.open()
+    clocks = _clocks_before_cleanup(registry, claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
+    done = clean(registry, claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=execute)
     if done.released:
         untell_guard(done.released.claim_id)
-    return cleanup_report(done)
+        confirm(registry)
+    report = cleanup_report(done)
+    if clocks:
+        _say_clocks(report, clocks)
+    return report
+
+
+def _clocks_before_cleanup(
+    registry: Registry, claim_id: str, *, epoch: int, evidence: str, reason: str, execute: bool
+) -> list[Outcome]:
+    """Give clocks back that this machine locked under the claim, when a dry run says that it would be cleaned up."""
+    from infer_forge.base import clocks
+    from infer_forge.nodes.eligibility import cleanup as clean
+
+    open_here = clocks.read().open()
+    if not execute or not any(str(k.claim_id).startswith(claim_id) for k in open_here):
+        return []
+    clean(registry, claim_id, epoch=epoch, evidence=evidence, reason=reason, execute=False)
+    return give_clocks_back(next(str(k.claim_id) for k in open_here if str(k.claim_id).startswith(claim_id)))
 
 
 def verify(node: str, gpus: str | None, *, source: str = "auto", all_visible: bool | None = None) -> Report:

@@ -13,6 +13,7 @@ from mcp.server import MCPServer
 
 from infer_forge import __version__
 from infer_forge.base.errors import UsageFault
+from infer_forge_mcp import confirming
 from infer_forge_mcp import tools as tool_modules
 from infer_forge_mcp.toolkit import MARK, TOOLSETS, ToolSpec, build
 
@@ -102,6 +103,8 @@ def serve(toolsets: Iterable[str] = (), *, read_only: bool = False, http: str | 
     """
     address = _free_address(http) if http is not None else None
     server = make_server(toolsets, read_only=read_only, stdio=address is None)
+    if not read_only:
+        confirming.start()
     if address is None:
         server.run("stdio")
         return

@@ -22,11 +22,10 @@ AUTHOR = {"name": "the infer-forge authors"}
 
 
 def _hooks(client: str) -> dict[str, Any]:
-    command = hook_config.fail_closed(client, hook_config.SCRIPT)
-    handler: dict[str, Any] = {"type": "command", "command": command, "timeout": hook_config.TIMEOUT_S}
-    if client == "claude":
-        handler["onFailure"] = "block"
-    return {"hooks": {"PreToolUse": [{"matcher": hook_config.MATCHER, "hooks": [handler]}]}}
+    script = hook_config.SCRIPT
+    return hook_config.entries(
+        client, hook_config.fail_closed(client, script), hook_config.after_command(client, script)
+    )
 
 
 def manifests() -> dict[str, dict[str, Any]]:

@@ -178,9 +178,31 @@ def test_doctor_passes_after_an_install(
     program = tmp_path / "infer-forge-guard"
     program.write_text("#!/bin/sh\nexit 2\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    install("claude", hooks=[Hook("PreToolUse", "Bash", str(program), 10)])
-    checks = examine("claude", canary=blocked).tables["checks"]
+    install("claude", hooks=[Hook(event, "Bash", str(program), 10) for event in ("PreToolUse", "PostToolUse")])
+    checks = examine("claude", canary=blocked, after_canary=kept).tables["checks"]
     assert {row[1] for row in checks.rows} == {"pass"}, checks.to_text()
+    lost = examine("claude", canary=blocked, after_canary=lambda *_: (False, "nothing was written down"))
+    assert lost.extra["outcome"] == "fail"
+
+
+def kept(before: str, after: str) -> tuple[bool, str]:
+    return bool(before and after), "an answered question is written down"
+
+
+def test_doctor_fails_when_no_hook_after_the_tool_keeps_what_a_person_allowed(
+    tmp_path: Path, shipped: dict[str, Path]
+) -> None:
+    install("claude", hooks=[GUARD])
+    assert doctored("claude")["guard-answers-kept"] == "fail"
+    install("claude", hooks=[GUARD, Hook("PostToolUse", "Bash", GUARD.command, 10)])
+    assert doctored("claude")["guard-answers-kept"] == "unknown"  # GUARD's program is not there
+
+
+def test_a_hook_after_the_tool_is_registered_without_a_way_to_block(home: Path, shipped: dict[str, Path]) -> None:
+    install("claude", hooks=[GUARD, Hook("PostToolUse", "Bash", GUARD.command, 10)])
+    found = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    assert found["PreToolUse"][0]["hooks"][0]["onFailure"] == "block"
+    assert "onFailure" not in found["PostToolUse"][0]["hooks"][0]
 
 
 def test_doctor_says_when_it_could_not_see_the_trust_of_codex(

@@ -70,7 +70,7 @@ TABLE: dict[str, str] = {
     "CUDA_VISIBLE_DEVICES=0,3 python k.py": "allow",
     "export CUDA_VISIBLE_DEVICES=5": "deny",
     "docker run --gpus device=5 img": "deny",
-    "python -m sglang.launch_server --base-gpu-id 2 --tp 4": "allow",
+    "python -m sglang.launch_server --base-gpu-id 2 --tp 4": "deny",
     "sglang serve --base-gpu-id 2 --tp 4": "deny",
     "python3 -c 'import pynvml; pynvml.nvmlDeviceSetPowerManagementLimit(h, 1)'": "deny",
     # files

@@ -156,25 +156,6 @@ def test_a_container_is_proved_by_its_label(tmp_path: Path, monkeypatch: pytest.
         proofs.prove("job", "12", run_id="r")
 
 
-def test_a_person_at_a_terminal_grants_and_the_old_clocks_are_written_down(tmp_path: Path) -> None:
-    import pty
-
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text('#!/bin/sh\necho "Graphics : 1980 MHz $@"\n')
-    smi.chmod(0o755)
-    main, terminal = pty.openpty()
-    words = [FORGE, "guard", "grant", "--run-id", "r", "--action", "gpu.clock_lock", "--target", "0,1", "--for", "10m"]
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    with subprocess.Popen(words, stdin=terminal, stderr=terminal, stdout=subprocess.PIPE, env=env) as process:
-        os.write(main, b"y\n")
-        assert process.wait(60) == 0
-    os.close(terminal)
-    os.close(main)
-    grant = ownership.load().runs["r"].grants[0]
-    record = Path(grant.reason.split("clocks before: ")[1].rstrip(")"))
-    assert "-q -d CLOCK -i 0,1" in record.read_text()
-
-
 def test_a_grant_needs_a_terminal() -> None:
     done = forge("guard", "grant", "--action", "process.kill", "--target", "7")
     assert done.returncode == 6

@@ -265,7 +265,7 @@ def test_the_guards_context_follows_the_claims(hub: Path, tmp_path: Path, monkey
     assert ownership.load().runs["r1"].claims == []
 
 
-def test_a_claim_that_another_home_ended_leaves_the_guards_context_at_the_next_status(
+def test_a_claim_that_another_home_ended_is_fenced_in_the_guards_context_at_the_next_status(
     hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "a"
@@ -275,7 +275,7 @@ def test_a_claim_that_another_home_ended_leaves_the_guards_context_at_the_next_s
     claims.release(other, held["claim_id"], reason="gone", force=True)
     forge("status", home=home)
     monkeypatch.setenv("INFER_FORGE_HOME", str(home))
-    assert ownership.load().runs["r1"].claims == []
+    assert [(c["claim_id"], c["fenced"]) for c in ownership.load().runs["r1"].claims] == [(held["claim_id"], True)]
     verdict = forge("status", "--claim", held["claim_id"], "--epoch", "1", home=home)
     assert verdict["verdict"] == "fenced"
     forge("status", "--claim", held["claim_id"], "--epoch", "1", "--require", "current", home=home, code=4)

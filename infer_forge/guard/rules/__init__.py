@@ -27,7 +27,7 @@ _PROGRAMS: dict[str, str] = {
         "settings nvidia-xconfig nv-fabricmanager nvidia-modprobe nvflash mlxconfig mstconfig mlxfwreset "
         "nvidia-ctk geopmctl"
     ),
-    "gpu.engine": "sglang vllm trtllm-serve torchrun accelerate deepspeed",
+    "gpu.engine": "sglang vllm trtllm-serve torchrun accelerate deepspeed python",
     "files.remove": "rm rmdir unlink shred srm wipe trash trash-put rimraf gio",
     "files.truncate": "truncate fallocate",
     "files.move": "mv rename mmv",
@@ -122,12 +122,22 @@ class Bench:
         self.hits: list[Hit] = []
 
     def hit(
-        self, verdict: str, rule: str, why: str, cmd: Cmd, *, safer: str = "", targets: tuple[str, ...] = ()
+        self,
+        verdict: str,
+        rule: str,
+        why: str,
+        cmd: Cmd,
+        *,
+        safer: str = "",
+        targets: tuple[str, ...] = (),
+        facts: dict[str, Any] | None = None,
     ) -> None:
         """Report what a rule found; `safer` falls back to the rule's own entry."""
         if verdict != ALLOW:
             entry: dict[str, Any] = self.pol["rules"].get(rule) or {}
-            self.hits.append(Hit(verdict, rule, why, safer or entry.get("safer", ""), targets, cmd))
+            made = Hit(verdict, rule, why, safer or entry.get("safer", ""), targets, cmd)
+            made.facts = facts or {}
+            self.hits.append(made)
 
     def here(self, cmd: Cmd) -> bool:
         """Whether the command runs on the node whose processes and paths the context can prove."""

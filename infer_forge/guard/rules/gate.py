@@ -188,11 +188,17 @@ _SHELL_WORDS = [
 def unclaimed(cmd: Cmd, bench: Any) -> None:
     """A node without a claim of this run: reading passes, anything else asks."""
     node = cmd.place.node
-    if not node or bench.ctx.claims_node(node) or cmd.name in _SHELL_WORDS or cmd.name in bench.pol["wrappers"]:
+    if not node or cmd.name in _SHELL_WORDS or cmd.name in bench.pol["wrappers"]:
+        return
+    state, why = bench.ctx.node_state(node)
+    if state == "held":
         return
     words = [w.text for w in cmd.argv[1:] if not w.text.startswith("-")]
     line = " ".join([cmd.name, *words[:2]])
     if any(line == v or line.startswith(f"{v} ") for v in bench.pol["reading"]) or "bash sh zsh".find(cmd.name) >= 0:
         return
     where = node if not node.startswith("\0") else "many nodes"
-    bench.hit(ASK, "remote.unclaimed", f"{where}: this run has no claim there", cmd, targets=(node,))
+    if state == "stale":
+        bench.hit(ASK, "claim.stale", f"{where}: {why}", cmd, targets=(node,))
+    else:
+        bench.hit(ASK, "remote.unclaimed", f"{where}: {why or 'this run has no claim there'}", cmd, targets=(node,))

@@ -41,7 +41,7 @@ def nvidia_smi(cmd: Cmd, bench: Any) -> None:
         if argv[i].dyn and not text:
             bench.hit(ASK, "gpu.unknown", "an option of nvidia-smi is unknown before it runs", cmd)
         elif name in ("-lgc", "--lock-gpu-clocks") and not argv[1].text.startswith("m"):
-            clock = argv[i]
+            clock = argv[i].cut(len(name) + 1) if eq else argv[i + 1] if i + 1 < len(argv) else Word("")
             i += 0 if eq else 1
         elif name in ("-f", "--filename"):
             target = argv[i].cut(len(name) + 1) if eq else argv[i + 1] if i + 1 < len(argv) else Word("")
@@ -64,7 +64,7 @@ def nvidia_smi(cmd: Cmd, bench: Any) -> None:
             return
         i += 1
     if clock is not None:
-        _clock(cmd, bench)
+        _clock(clock, cmd, bench)
 
 
 def _deny(cmd: Cmd, bench: Any, text: str, why: str) -> None:
@@ -79,17 +79,46 @@ def _output(target: Word, cmd: Cmd, bench: Any) -> None:
         bench.hit(verdict, rule, why, cmd, targets=(target.text,))
 
 
-def _clock(cmd: Cmd, bench: Any) -> None:
-    """`-lgc` inside an exclusive claim is the one setting that may be asked for."""
+def _clock(value: Word, cmd: Cmd, bench: Any) -> None:
+    """`-lgc` inside an exclusive claim is the one setting that may be asked for, once the old clocks are written down."""
     claimed = bench.ctx.claimed_gpus(cmd.place.node)
     chosen = option(cmd, "-i", "--id")
     wanted = _indices(chosen.text) if chosen is not None and not chosen.dyn else None
-    if claimed and wanted is not None and wanted <= claimed:
-        bench.hit(
-            ASK, "gpu.clock_lock", "the clock lock outlives the run", cmd, targets=(chosen.text if chosen else "",)
-        )
-    else:
+    if not claimed or not wanted or not wanted <= claimed:
         bench.hit(DENY, "gpu.setting", "the clock is locked on GPUs outside of this run's claim", cmd)
+        return
+    if not bench.here(cmd) or cmd.place.container is not None:
+        why = "a clock that is locked on another host or from a container could not be given back from here"
+        bench.hit(DENY, "gpu.setting", why, cmd, safer="lock it on the node itself")
+        return
+    match = re.fullmatch(r"(\d+)(?:,(\d+))?", value.text)
+    if match is None or value.dyn:
+        bench.hit(DENY, "gpu.setting", "the clocks are not written as MIN,MAX in MHz", cmd)
+        return
+    lean(wanted, cmd, bench)
+    text = chosen.text if chosen else ""
+    if not bench.ctx.handed:
+        from infer_forge.base import clocks
+
+        unseen = clocks.unseen(wanted)
+        if unseen:
+            why = f"what the clock of GPU {_list(set(unseen))} is now has not been written down"
+            step = f"infer-forge guard clocks --record --gpus {text}, and then this command again"
+            bench.hit(DENY, "gpu.clock_unrecorded", why, cmd, safer=step)
+            return
+    low, high = int(match.group(1)), int(match.group(2) or match.group(1))
+    facts = {"gpus": sorted(wanted), "mhz": [low, high], "root": "sudo" in cmd.via, **bench.ctx.claim_of(wanted)}
+    why = "the clock lock outlives the run, until the claim is released"
+    bench.hit(ASK, "gpu.clock_lock", why, cmd, targets=(text,), facts=facts)
+
+
+def lean(wanted: set[int], cmd: Cmd, bench: Any) -> None:
+    """What leans on a claim needs one that holds: ended or overtaken it denies, not confirmed lately it asks."""
+    state, why = bench.ctx.claim_state(wanted, cmd.place.node)
+    if state == "fenced":
+        bench.hit(DENY, "claim.fenced", why, cmd, targets=(_list(wanted),))
+    elif state == "stale":
+        bench.hit(ASK, "claim.stale", why, cmd, targets=(_list(wanted),))
 
 
 def _indices(text: str) -> set[int] | None:
@@ -195,6 +224,8 @@ def visible(cmd: Cmd, bench: Any) -> None:
                 cmd,
                 targets=(word.text,),
             )
+        elif wanted:
+            lean(wanted, cmd, bench)
 
 
 def _list(gpus: set[int]) -> str:
@@ -212,6 +243,8 @@ def requested(value: Word, cmd: Cmd, bench: Any) -> None:
             bench.hit(
                 DENY, "gpu.claim", f"GPU {_list(wanted - claimed)} is not in this run's claim", cmd, targets=(text,)
             )
+        elif wanted and claimed is not None:
+            lean(wanted, cmd, bench)
     elif claimed is not None or bench.pol["require_claims"]:
         bench.hit(
             ASK,
@@ -233,3 +266,5 @@ def engine(cmd: Cmd, bench: Any) -> None:
     wanted = set(range(int(base.text), int(base.text) + count))
     if not wanted <= claimed:
         bench.hit(DENY, "gpu.claim", f"GPU {_list(wanted - claimed)} is not in this run's claim", cmd)
+    else:
+        lean(wanted, cmd, bench)

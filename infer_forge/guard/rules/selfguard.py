@@ -32,6 +32,10 @@ def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> N
         bench.hit(DENY, "guard.grant", "--force asserts ownership without proof: a person does that at a terminal", cmd)
     elif plain[:2] == ["guard", "status"] and "--compile" in words:
         bench.hit(DENY, "guard.grant", "a person compiles a changed policy at a terminal", cmd)
+    elif plain[:2] == ["guard", "clocks"] and any(
+        w.split("=", 1)[0] in ("--standing", "--drop", "--force") for w in words
+    ):
+        bench.hit(DENY, "guard.grant", "what a clock goes back to is said by a person at a terminal", cmd)
     elif plain[:1] == ["uninstall"]:
         bench.hit(DENY, "guard.self", "uninstalling takes the hook out", cmd)
     changed = [
