@@ -114,18 +114,17 @@ class Predicate(_Strict):
 
     def incomparable(self) -> str | None:
         """Why no evidence could ever be compared so; None when it could. Asked of new definitions, not of recorded ones."""
-        value = cast("object", self.value)
-        several = isinstance(value, list)
-        values = cast("list[object]", value) if several else [value]
+        several = isinstance(self.value, list)
+        values = _as_list(self.value)
         if self.operator == "in" and not several:
             return "the operator in takes a list of values"
         if several and self.operator != "in" and self.kind in ("metric_compare", "exit_is"):
             return f"a list of values goes with the operator in, not with {self.operator}"
         numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v) for v in values]
         if self.kind in ("metric_compare", "exit_is") and not (numbers and all(numbers)):
-            return f"{value!r} is no number to compare with"
-        if self.kind == "file_hash_is" and not re.fullmatch(r"[0-9a-f]{64}", str(value)):
-            return f"{value!r} is no sha256 (64 lower-case hex digits)"
+            return f"{self.value!r} is no number to compare with"
+        if self.kind == "file_hash_is" and not re.fullmatch(r"[0-9a-f]{64}", str(self.value)):
+            return f"{self.value!r} is no sha256 (64 lower-case hex digits)"
         return None
 
     def open_to_any_command(self) -> bool:
@@ -137,6 +136,10 @@ class Predicate(_Strict):
     def leaves(self) -> list[Predicate]:
         """The predicate's own parts that look at evidence."""
         return [leaf for part in self.of for leaf in part.leaves()] if self.of else [self]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 class TaskContract(_Strict):

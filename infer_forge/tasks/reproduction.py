@@ -78,7 +78,7 @@ def commits(task: Task) -> list[dict[str, Any]]:
             kept: dict[str, Any] = repo.get("patch") or {}
             patch = kept.get("sha256")
             key: tuple[Any, ...] = (repo.get("path") or repo["name"], repo["commit"], patch)
-            keep = ("name", "path", "commit", "branch", "remote", "changed", "patch")
+            keep = ("name", "path", "git_dir", "commit", "branch", "remote", "changed", "patch")
             entry = found.setdefault(key, {k: repo.get(k) for k in keep} | {"executions": []})
             entry["executions"].append(execution.id)
     return list(found.values())
@@ -123,7 +123,7 @@ def _captured(task: Task, outcomes: list[Outcome]) -> Check:
 
 def _commits(task: Task, found: list[dict[str, Any]]) -> Check:
     """Every commit can be had again: its remote, asked now, has it, or a bundle that was read back holds it (B16)."""
-    states = [(c, surroundings.commit_state(c["path"], c["commit"]) if c["path"] else "unseen") for c in found]
+    states = [(c, surroundings.commit_state(_place(c), c["commit"]) if c["path"] else "unseen") for c in found]
     for bad, verdict in (("missing", FAIL), ("unseen", UNKNOWN)):
         named = [f"{c['name']} {c['commit'][:12]}" for c, s in states if s == bad]
         if named:
@@ -139,12 +139,18 @@ def _commits(task: Task, found: list[dict[str, Any]]) -> Check:
     return ("commits", PASS, f"{len(states)} commits are proved{tail}" if states else "no run stood on a repository")
 
 
+def _place(entry: dict[str, Any]) -> str:
+    """Where a commit is looked for: its checkout, or the git folder of a worktree that was closed since."""
+    kept = entry.get("git_dir")
+    return str(kept) if kept and not Path(entry["path"]).is_dir() else str(entry["path"])
+
+
 def _secure(task: Task, entry: dict[str, Any]) -> str | None:
     """Keep a commit that no remote shows as a bundle, and note it in the entry; why it could not be proved, else None."""
     from infer_forge.workspace import secure_commit
 
     file = paths().runs / "tasks" / task.id / "bundles" / f"{entry['commit']}.bundle"
-    proof = secure_commit(Path(entry["path"]), entry["commit"], file)
+    proof = secure_commit(Path(_place(entry)), entry["commit"], file)
     if not proof.holds:
         return f"{entry['name']} {entry['commit'][:12]}: {proof.why}"
     if proof.bundle is not None:

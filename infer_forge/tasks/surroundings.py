@@ -42,7 +42,7 @@ def _git(folder: str | Path, *words: str) -> str | None:
 
 
 def repository(folder: str | Path, keep: Path | None = None) -> dict[str, Any] | None:
-    """The repository around a folder: top folder, commit, branch, remote, and whether it differs from the commit.
+    """The repository around a folder: top folder, git folder (a worktree's outlives it), commit, branch, remote, differences.
 
     Args:
         keep: where the difference to the commit is kept as a patch, so that a run on changed files can be repeated.
@@ -57,8 +57,10 @@ def repository(folder: str | Path, keep: Path | None = None) -> dict[str, Any] |
     status = (_git(root, "status", "--porcelain", "--untracked-files=normal") or "").splitlines()
     remote = _git(root, "remote", "get-url", "origin")
     branch = _git(root, "symbolic-ref", "--short", "-q", "HEAD")
+    shared = _git(root, "rev-parse", "--path-format=absolute", "--git-common-dir")
     facts: dict[str, Any] = {
         "path": root,
+        "git_dir": shared.strip() if shared else None,
         "commit": commit.strip(),
         "branch": branch.strip() if branch else None,
         "remote": redact.redact(remote.strip()) if remote else None,

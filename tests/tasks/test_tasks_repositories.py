@@ -109,6 +109,23 @@ def test_a_result_whose_worktree_is_gone_is_no_deliverable(store: Store, root: P
         ending.deliver(store, task.id, "The file was written once")
 
 
+def test_a_result_counts_still_after_its_worktrees_were_closed(store: Store, root: Path, tmp_path: Path) -> None:
+    task = block(store, begun(store))
+    folder = trees(root, task)
+    (folder / "eng" / "f").write_text("more")
+    git(folder / "eng", "commit", "-qam", "two")
+    ran(store, task, tmp_path / "elsewhere")
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    CliRunner().invoke(cli, ["workspace", "verify", "--task", task.id, "--bundle", "--root", str(root)])
+    done = CliRunner().invoke(cli, ["workspace", "task", task.id, "--close", "--root", str(root)])
+    assert done.exit_code == 0, done.output
+    assert not (folder / "eng").exists()
+    ended = ending.deliver(store, task.id, "The file was written once").ending
+    assert ended
+    kept = {c["name"]: c.get("bundle") for c in ended["content"]["reproduction"]["commits"]}
+    assert kept["eng"] is not None
+
+
 def test_a_named_repository_that_no_run_captured_is_no_deliverable(store: Store, root: Path, tmp_path: Path) -> None:
     task = block(store, begun(store, repositories=["eng"]))
     ran(store, task, tmp_path / "elsewhere")
