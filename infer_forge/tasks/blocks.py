@@ -144,8 +144,7 @@ def _require_turn(task: Task) -> None:
 
 def exhausted(task: Task) -> str | None:
     """Which budget is used up, in words; None when none is."""
-    budgets = task.typed.budgets
-    blocks, most = budgets.blocks + task.more_blocks, budgets.minutes + task.more_minutes
+    blocks, most = task.most_blocks, task.most_minutes
     if len(task.blocks) >= blocks:
         return f"the budget of {blocks} loop blocks is used up"
     begun = datetime.datetime.fromisoformat(task.created_at)

@@ -120,6 +120,16 @@ class Task:
         return self._typed[1]
 
     @property
+    def most_blocks(self) -> int:
+        """Loop blocks that its budget allows, with what a person added."""
+        return self.typed.budgets.blocks + self.more_blocks
+
+    @property
+    def most_minutes(self) -> int:
+        """Minutes from its creation that its budget allows, with what a person added."""
+        return self.typed.budgets.minutes + self.more_minutes
+
+    @property
     def active_block(self) -> Block | None:
         """The one open block."""
         return self.blocks[-1] if self.blocks and self.blocks[-1].active else None

@@ -81,7 +81,7 @@ def status_report(task: Task) -> Report:
         f"scope: {contract.scope}",
         f"lock: {task.lock_sha[:12] if task.lock_sha else 'not locked'}",
         *_carried(task),
-        f"blocks {len(task.blocks)} of {definition.budgets.blocks}, without progress {task.drift} of {definition.budgets.drift_limit}",
+        f"blocks {len(task.blocks)} of {task.most_blocks}, without progress {task.drift} of {definition.budgets.drift_limit}",
     ]
     report.add(_acceptance(task))
     report.add(

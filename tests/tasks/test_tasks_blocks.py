@@ -11,11 +11,12 @@ import pytest
 
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.tasks import blocks, define, events
+from infer_forge.tasks import blocks, define, events, views
 from infer_forge.tasks.evidence import add_evidence, evidence_of
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, stop_verdict
 from infer_forge.tasks.predicates import Lookups
+from infer_forge.tasks.prompt import text_for
 from infer_forge.tasks.resuming import take_up
 from infer_forge.tasks.state import Task, load
 from tests.tasks.task_samples import begun, block, maker
@@ -150,7 +151,9 @@ def test_a_person_adds_to_a_used_up_budget_and_the_lock_stays(store: Store) -> N
     goal_met(store, task.id, NOTHING)
     with pytest.raises(GateRefused, match="is used up"):
         take_up(store, task.id, person="ann")
-    task, _ = take_up(store, task.id, person="ann", more_blocks=2)
+    task, _ = take_up(store, task.id, person="ann", more_blocks=2, more_minutes=60)
+    assert "3 loop blocks (1 used), 1500 minutes" in text_for(task, "claude")
+    assert "blocks 1 of 3, without progress" in "\n".join(views.status_report(task).summary)
     assert block(store, task).blocks[-1].number == 2
     assert define.lock_hash(task.typed) == task.lock_sha
 
