@@ -1,0 +1,70 @@
+"""The start of the review loop: the exact line, the first prompt, and what the mode's prompt names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from infer_forge.campaign.prompts import MODES, example_facts, examples, parse, render
+from infer_forge.campaign.rlcr import examine
+from tests.campaign.rlcr_scene import Scene
+
+WORDS = [".humanize/p.md", "--yolo", "--base-branch", "main"]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """A machine on which a loop can begin."""
+    made = Scene(tmp_path / "m").build()
+    made.plan()
+    return made
+
+
+def looked(scene: Scene, moment: str, words: list[str] | None = None) -> dict[str, tuple[str, str]]:
+    """Rule -> (result, evidence)."""
+    report = examine(scene.repo, moment, words=words, environ=scene.environ, home=scene.home, setup_rc=0)
+    return {str(r[0]): (str(r[1]), str(r[2])) for r in report.tables["checks"].rows}
+
+
+def test_the_start_line_is_the_runtimes_script_with_the_refined_plan_and_yolo(scene: Scene) -> None:
+    scene.plan(name=".humanize/sglang-sota-agent/refined-plan.md")
+    report = examine(scene.repo, "before", environ=scene.environ, home=scene.home)
+    root = scene.home / ".claude/skills/humanize"
+    line = str(report.extra["start"])
+    assert f"{root}/scripts/setup-rlcr-loop.sh" in line.replace('"', "").replace("'", "")
+    assert ".humanize/sglang-sota-agent/refined-plan.md --yolo" in line
+    assert str(scene.repo) in line
+
+
+def test_the_first_prompt_has_the_set_up_of_the_rounds_contract(scene: Scene) -> None:
+    scene.start()
+    assert looked(scene, "after", WORDS)["D24"][0] == "pass"
+    prompt = scene.loop / "round-0-prompt.md"
+    prompt.write_text(prompt.read_text().replace("Round Contract Setup", "Set-up"))
+    assert looked(scene, "after", WORDS)["D24"] == ("fail", "it does not")
+    prompt.unlink()
+    assert looked(scene, "after", WORDS)["D24"] == ("fail", "there is no round-0-prompt.md")
+
+
+def test_a_state_that_asks_questions_under_yolo_is_another_start(scene: Scene) -> None:
+    scene.start(ask_codex_question="false")
+    assert looked(scene, "after", WORDS)["D21"][0] == "pass"
+    scene.write_state(ask_codex_question="true")
+    seen = looked(scene, "after", WORDS)["D21"]
+    assert seen[0] == "fail"
+    assert "ask_codex_question" in seen[1]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_prompt_names_model_place_hardware_numbers_deployment_root_requirements_and_focus(mode: str) -> None:
+    facts = example_facts(examples()[0])
+    facts.focus, facts.requirements = ["the sampler"], ["keep the public API"]
+    text = render(mode, facts)
+    for word in (facts.model, facts.root, facts.run, facts.checkout, facts.hardware, facts.numbers, facts.topology):
+        assert word in text
+    assert "the sampler" in text
+    assert "keep the public API" in text
+    read = parse(text)
+    assert read.limits["min_gpus"] == str(facts.contract.point.accelerator_platform.gpu_count)
+    assert read.title.startswith(f"SGLang on {facts.model}")
