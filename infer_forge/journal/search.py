@@ -335,6 +335,18 @@ def _snippet(body: str, held: list[list[str]]) -> str:
     return ("…" if start else "") + flat[start : start + _SNIPPET_CHARS] + tail
 
 
+def ids_beginning(store: Store, start: str, *, most: int = 100) -> tuple[list[str], int]:
+    """Ids of records that begin so, the newest first and at the most so many; and how many there are."""
+
+    def look(db: sqlite3.Connection) -> tuple[list[str], int]:
+        fit = "FROM records WHERE substr(id, 1, ?) = ?"
+        count = db.execute(f"SELECT count(*) {fit}", (len(start), start)).fetchone()[0]
+        rows = db.execute(f"SELECT id {fit} ORDER BY created DESC, id DESC LIMIT ?", (len(start), start, most))
+        return [row[0] for row in rows], count
+
+    return ask(store, look)
+
+
 def facets(
     store: Store, filters: Mapping[str, Sequence[str]] | None = None, *, since: str | None = None, most: int = 12
 ) -> dict[str, Any]:

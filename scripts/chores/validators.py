@@ -24,6 +24,7 @@ LIMIT_S = 120
 SCENARIOS = (
     "server-initialize",
     "ping",
+    "completion-complete",
     "tools-list",
     "resources-list",
     "prompts-list",

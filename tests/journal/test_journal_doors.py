@@ -8,12 +8,13 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import anyio
 import jsonschema
 import pytest
 from mcp.client import Client
+from mcp_types import ResourceTemplateReference
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes
@@ -232,3 +233,19 @@ def test_a_record_is_a_resource() -> None:
 
     contents = cast("list[Any]", anyio.run(read).contents)
     assert "title: as a resource" in contents[0].text
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+def test_a_client_can_have_the_id_of_a_record_completed(era: Literal["legacy", "auto"]) -> None:
+    with open_store() as store:
+        made = add(store, [markdown.make({"kind": "note", "title": f"n {i}", "created": WHEN}) for i in range(3)])
+
+    async def ask(uri: str, start: str) -> list[str]:
+        async with Client(make_server(), mode=era) as client:
+            ref = ResourceTemplateReference(uri=uri)
+            return (await client.complete(ref, {"name": "record_id", "value": start})).completion.values
+
+    assert set(made) <= set(anyio.run(ask, "journal://{record_id}", ""))
+    assert anyio.run(ask, "journal://{record_id}", made[1]) == [made[1]]
+    assert anyio.run(ask, "journal://{record_id}", made[1] + "%") == []
+    assert anyio.run(ask, "other://{record_id}", "") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import anyio.to_thread
 from pydantic import Field
 
 from infer_forge_mcp.toolkit import Answer, tool
@@ -18,6 +19,7 @@ Filters = Annotated[
         " kernel_family, kind, task -> values."
     ),
 ]
+_TEMPLATE = "journal://{record_id}"
 Since = Annotated[str | None, Field(description="Only records from this date on, YYYY-MM-DD.")]
 
 
@@ -130,10 +132,11 @@ def search_pr_history(
 
 
 def register(server: MCPServer) -> None:
-    """Records as resources: `journal://{id}` is the record's Markdown."""
+    """Records as resources: `journal://{id}` is the record's Markdown; a client can have an id completed."""
+    from mcp_types import Completion
 
     @server.resource(
-        "journal://{record_id}",
+        _TEMPLATE,
         name="journal_record",
         title="Journal record",
         description="One record of the journal as Markdown with its front matter.",
@@ -144,3 +147,18 @@ def register(server: MCPServer) -> None:
 
         with open_store() as store:
             return markdown.write(get(store, record_id))
+
+    @server.completion()
+    async def complete(ref: Any, argument: Any, _: Any) -> Completion | None:  # pyright: ignore[reportUnusedFunction]
+        if getattr(ref, "uri", None) != _TEMPLATE:
+            return None
+        values, total = await anyio.to_thread.run_sync(_ids_beginning, argument.value)
+        return Completion(values=values, total=total, has_more=total > len(values))
+
+
+def _ids_beginning(start: str) -> tuple[list[str], int]:
+    from infer_forge.journal import open_store
+    from infer_forge.journal.search import ids_beginning
+
+    with open_store() as store:
+        return ids_beginning(store, start)
