@@ -22,11 +22,12 @@ _parsed: dict[Path, tuple[tuple[int, ...], dict[str, Any]]] = {}
 
 @dataclass(frozen=True)
 class Key:
-    """One setting: its type, default and meaning."""
+    """One setting: its type, default and meaning; the least and the most that a number may be."""
 
     kind: str
     default: Any
     help: str
+    between: tuple[int, int] | None = None
 
 
 # The schema. `kind` is str, int, float, bool, list (of strings) or map (string -> anything).
@@ -44,7 +45,10 @@ KEYS: dict[str, Key] = {
     "cache.limit_mb": Key("int", 4096, "upper bound of the column cache in MB; the least recently used goes first"),
     "triage.min_share_pct": Key("float", 1.0, "rows under this share are summed up in the header"),
     "jobs.keep_days": Key("int", 14, "finished jobs older than this are removed"),
-    "mcp.max_chars": Key("int", 8000, "upper bound of a tool's structured answer in characters"),
+    # Claude Code refuses to show an answer of more than 25,000 tokens, however it begins: that is some 60,000 characters.
+    "mcp.max_chars": Key(
+        "int", 8000, "upper bound of a tool's structured answer in characters, 2,000 to 60,000", (2_000, 60_000)
+    ),
     "models": Key("map", {}, "model alias -> canonical model id, beside the built-in ones"),
 }
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -146,6 +150,11 @@ def _parse(file: Path) -> dict[str, Any]:
         if value is not None and (wrong_bool or not isinstance(value, _TYPES[spec.kind])):
             raise InputUnusable(
                 f"setting {key!r} must be of type {spec.kind}", where=str(file), next_step="mend the value"
+            )
+        if value is not None and spec.between and not spec.between[0] <= value <= spec.between[1]:
+            least, most = spec.between
+            raise InputUnusable(
+                f"setting {key!r} must be from {least:,} to {most:,}", where=str(file), next_step="mend the value"
             )
     return flat
 

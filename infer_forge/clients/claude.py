@@ -1,6 +1,6 @@
 """Claude Code: skills in `~/.claude/skills`, user servers in `~/.claude.json`, project servers in `.mcp.json`, hooks in settings.json.
 
-Seen with Claude Code 2.1.328: project servers wait for a person's approval; `onFailure: "block"` closes the hook's
+Seen with Claude Code 2.1.332: project servers wait for a person's approval; `onFailure: "block"` closes the hook's
 crash and time-out holes from 2.1.295 on.
 """
 

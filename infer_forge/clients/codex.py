@@ -1,6 +1,6 @@
 """Codex: skills in `$CODEX_HOME/skills`, servers in `config.toml`, hooks in `hooks.json`.
 
-Seen with Codex 0.169.0: hooks stay silent until a person trusts them; a project's `.codex/config.toml` counts only in a
+Seen with Codex 0.171.0: hooks stay silent until a person trusts them; a project's `.codex/config.toml` counts only in a
 trusted project; optional servers that take more than about a second to start are missing from the first turn.
 """
 

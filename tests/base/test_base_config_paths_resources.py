@@ -31,6 +31,8 @@ def test_the_project_file_wins_over_the_user_file_and_the_default(tmp_path: Path
         ("cach: 1", "unknown setting 'cach'"),
         ("cache: {limit_mb: many}", "must be of type int"),
         ("cache: {limit_mb: true}", "must be of type int"),
+        ("mcp: {max_chars: 60001}", "'mcp.max_chars' must be from 2,000 to 60,000"),
+        ("mcp: {max_chars: 10}", "'mcp.max_chars' must be from 2,000 to 60,000"),
         ("a: [", "YAML"),
         ("- 1", "mapping"),
     ],

@@ -155,6 +155,22 @@ def test_an_answer_is_capped_and_the_whole_of_it_kept_in_a_file(make: Callable[[
     assert json.loads(Path(result.artifact.path).read_text()) == make()
 
 
+def test_how_to_go_on_and_where_the_rest_is_stand_first_where_a_client_that_cuts_leaves_them() -> None:
+    head = capped(answer_with(5000)).model_dump_json(exclude_none=True)[:400]
+    assert '"next_step":"n"' in head
+    assert '"artifact":{"path":' in head
+
+
+def test_an_answer_over_what_clients_pass_on_whole_is_kept_in_a_file_though_nothing_was_left_out(
+    forge_home: Path,
+) -> None:
+    (forge_home / "infer-forge.yaml").write_text("mcp: {max_chars: 60000}\n")
+    small, large = capped(answer_with(20)), capped(answer_with(400))
+    assert (small.artifact, small.omitted_rows, large.omitted_rows) == (None, {}, {})
+    assert large.artifact is not None
+    assert json.loads(Path(large.artifact.path).read_text()) == answer_with(400)
+
+
 def test_pages_follow_each_other_without_gap_or_repeat() -> None:
     seen: list[int] = []
     cursor: str | None = None

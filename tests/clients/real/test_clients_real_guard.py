@@ -37,7 +37,7 @@ FAULTS = {
     "time-out": "sleep 8",
     "killed": "kill -9 $$",
 }
-# Measured on Claude Code 2.1.328 (with onFailure: block) and Codex 0.169.0: where a bare hook lets the command run.
+# Measured on Claude Code 2.1.332 (with onFailure: block) and Codex 0.171.0: where a bare hook lets the command run.
 RUNS = {
     "claude": {"invalid JSON", "half an answer"},
     "codex": set(FAULTS) - {"deny"},
