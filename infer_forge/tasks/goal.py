@@ -60,7 +60,7 @@ def goal_met(
     outcomes = check_goal(task, lookups or journal_lookup())
     verdict = verdict_of(outcomes)
     if note and not task.ended:
-        facts = [{"result": o.result, "why": o.why, "evidence": o.evidence} for o in outcomes]
+        facts = [{"result": o.result, "why": o.why, "evidence": o.evidence, "waits_for": o.waits_for} for o in outcomes]
 
         def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
             require_open(fold(task_id, events))
@@ -91,10 +91,32 @@ def decide_as_person(store: Store, task_id: str, statement: str, answer: str, pe
             raise GateRefused(
                 "nobody asks a person that", next_step="statements: " + "; ".join(sorted(s for s in known if s))
             )
+        _require_right_person(task, statement, person)
         return "decided", {"statement": statement, "answer": answer, "person": person}
 
     history.append(store, task_id, decide)
     return load(store, task_id)
+
+
+def _require_right_person(task: Task, statement: str, person: str) -> None:
+    """Whom the contract names decides; nobody reviews the block that he or she executed.
+
+    Raises:
+        GateRefused: somebody else must.
+    """
+    leaves = [p for a in task.typed.contract.acceptance for p in a.leaves() if p.statement == statement]
+    named = [p.by for p in leaves]
+    if named and None not in named and person not in named:
+        raise GateRefused(
+            f"the contract leaves that to {', '.join(str(n) for n in named)}, not to {person}", where=task.id
+        )
+    block = next((b for b in task.blocks if review_statement(b.number) == statement), None)
+    if block is not None and person == block.routing.get("executor"):
+        raise GateRefused(
+            f"{person} executed block {block.number}: somebody else reviews it",
+            where=task.id,
+            next_step=f"its reviewer: {block.routing.get('reviewer')}",
+        )
 
 
 def review_statement(number: int) -> str:
@@ -111,18 +133,16 @@ def reviews_wanted(task: Task) -> list[Block]:
 
 
 def undecided(task: Task) -> list[Predicate]:
-    """Statements of the contract that wait for a person."""
-    done = {d["statement"] for d in task.decisions}
+    """Statements of the contract that wait for a person; where the contract names one, for that one."""
+    done = [(d["statement"], d.get("person")) for d in task.decisions]
     leaves = [p for a in task.typed.contract.acceptance for p in a.leaves() if p.kind == "human_decision"]
-    return [p for p in leaves if p.statement not in done]
+    return [p for p in leaves if not any(s == p.statement and p.by in (None, who) for s, who in done)]
 
 
-def waits_for_person(task: Task, outcomes: list[Outcome]) -> str | None:
-    """The statement that alone keeps the goal from being met; None when something else is missing too."""
-    acceptance = task.typed.contract.acceptance
-    others = [o for o, p in zip(outcomes, acceptance, strict=True) if o.result != PASS and p.kind != "human_decision"]
-    asked = [p for o, p in zip(outcomes, acceptance, strict=True) if o.result == UNKNOWN and p.kind == "human_decision"]
-    return asked[0].statement if asked and not others else None
+def waits_for_person(outcomes: list[Outcome]) -> str | None:
+    """The statement on which the goal waits when only people can bring it on; None when something else is missing too."""
+    waits = [o.waits_for for o in outcomes if o.result != PASS]
+    return waits[0] if waits and all(waits) else None
 
 
 def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
@@ -146,7 +166,7 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     verdict = verdict_of(outcomes)
     if verdict == MET:
         return 4, f"the goal is met, but the deliverable is not written: infer-forge task deliver {task.id}"
-    statement = waits_for_person(task, outcomes)
+    statement = waits_for_person(outcomes)
     if statement:
         return 0, f"only a person can go on: infer-forge task decide {task.id} (statement: {statement})"
     if verdict == UNSEEN:

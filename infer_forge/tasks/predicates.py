@@ -29,11 +29,16 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one predicate came out, and on which evidence."""
+    """How one predicate came out, and on which evidence.
+
+    Attributes:
+        waits_for: the statement on which only a person can bring it on; None when something else is missing too.
+    """
 
     result: str
     why: str
     evidence: str | None = None
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,9 @@ def _combined(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:
     else:
         result = PASS if PASS in results else UNKNOWN if UNKNOWN in results else FAIL
     telling = [p for p in parts if p.result == result]
-    return Outcome(result, "; ".join(p.why for p in telling[:4]), telling[0].evidence if telling else None)
+    waits = [p.waits_for for p in telling] if result == UNKNOWN else [None]
+    asked = waits[0] if all(waits) else None
+    return Outcome(result, "; ".join(p.why for p in telling[:4]), telling[0].evidence if telling else None, asked)
 
 
 def _human(task: Task, predicate: Predicate) -> Outcome:
@@ -164,7 +171,7 @@ def _human(task: Task, predicate: Predicate) -> Outcome:
                 f"{decision.get('person')} said {decision.get('answer')}",
                 f"decision at {decision['at']}",
             )
-    return Outcome(UNKNOWN, f"nobody decided: {predicate.statement}")
+    return Outcome(UNKNOWN, f"nobody decided: {predicate.statement}", waits_for=predicate.statement)
 
 
 def _exit(task: Task, predicate: Predicate) -> Outcome:

@@ -343,7 +343,7 @@ def _gates(task: Task) -> list[tuple[Any, ...]]:
         return []
     check = task.goal_checks[-1]
     pairs = zip(check["outcomes"], task.typed.contract.acceptance, strict=False)
-    if any(o["result"] != PASS and p.kind != "human_decision" for o, p in pairs):
+    if any(o["result"] != PASS and not (o.get("waits_for") or p.kind == "human_decision") for o, p in pairs):
         return []
     return [(check["at"], "gate", task.id, p.statement, _decide(task, str(p.statement))) for p in undecided(task)]
 

@@ -127,8 +127,12 @@ def test_only_a_person_named_decides_what_is_a_persons(store: Store, tmp_path: P
     task = begun(store, DECISION)
     _, _, outcomes = goal_met(store, task.id, NOTHING)
     assert stop_verdict(load(store, task.id), outcomes)[0] == 0
-    decide_as_person(store, task.id, DECISION["statement"], "yes", "bob")
+    with pytest.raises(GateRefused, match="leaves that to ann"):
+        decide_as_person(store, task.id, DECISION["statement"], "yes", "bob")
+    told = {"statement": DECISION["statement"], "answer": "yes", "person": "bob"}
+    events.append(store, task.id, lambda _: ("decided", told))
     assert goal_met(store, task.id, NOTHING)[1] == "cannot_tell"
+    assert [r[1] for r in views.inbox_report(store).tables["inbox"].rows] == ["gate"]
     decide_as_person(store, task.id, DECISION["statement"], "yes", "ann")
     assert goal_met(store, task.id, NOTHING)[1] == "met"
     with pytest.raises(GateRefused, match="nobody asks"):

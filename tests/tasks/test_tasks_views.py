@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from infer_forge.base.errors import HumanNeeded
+from infer_forge.base.errors import GateRefused, HumanNeeded
 from infer_forge.base.gitstore import Store
 from infer_forge.journal import Record, add
 from infer_forge.journal import open_store as open_journal
 from infer_forge.tasks import blocks, define, ending, events, proposals, views
 from infer_forge.tasks.execute import record
-from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement
+from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement, stop_verdict
 from infer_forge.tasks.predicates import Lookups
 from tests.tasks.task_samples import begun, block, definition
 
@@ -91,6 +91,37 @@ def test_a_command_that_the_guard_asks_about_waits_in_the_inbox_until_it_ran(sto
     ran = {"id": "x-1", "label": "odd", "argv": words, "node": "n", "folder": "f"}
     events.append(store, task.id, lambda _: ("intent", ran))
     assert not views.inbox_report(store).tables["inbox"].rows
+
+
+def test_a_decision_inside_all_of_waits_in_the_inbox_and_lets_an_agent_stop(store: Store) -> None:
+    exits: dict[str, Any] = {"kind": "exit_is", "selector": {"label": "true"}, "value": 0}
+    asked: dict[str, Any] = {"kind": "human_decision", "statement": "it may grow", "by": "ann"}
+    either: dict[str, Any] = {"kind": "any_of", "of": [{**exits, "selector": {"label": "other"}}, asked]}
+    task = begun(store, {"kind": "all_of", "of": [exits, asked]})
+    open_to_both = begun(store, either)
+    _, _, outcomes = goal_met(store, task.id, NOTHING)
+    assert stop_verdict(views.load(store, task.id), outcomes)[0] == 4
+    record(store, task.id, ["true"])
+    task, _, outcomes = goal_met(store, task.id, NOTHING)
+    assert stop_verdict(task, outcomes)[0] == 0
+    goal_met(store, open_to_both.id, NOTHING)
+    rows = views.inbox_report(store).tables["inbox"].rows
+    assert [(r[1], r[2], r[3]) for r in rows] == [("gate", task.id, "it may grow")]
+    with pytest.raises(GateRefused, match="leaves that to ann"):
+        decide_as_person(store, task.id, "it may grow", "yes", "bob")
+    decide_as_person(store, task.id, "it may grow", "yes", "ann")
+    assert goal_met(store, task.id, NOTHING)[1] == "met"
+    assert not views.inbox_report(store).tables["inbox"].rows
+
+
+def test_nobody_reviews_the_block_that_he_executed(store: Store) -> None:
+    task = begun(store)
+    route = blocks.routing("low", 1, executor="one", reviewer="two")
+    blocks.open_block(store, task.id, "make it so", "it is so", route)
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    with pytest.raises(GateRefused, match="somebody else reviews it"):
+        decide_as_person(store, task.id, review_statement(1), "yes", "one")
+    decide_as_person(store, task.id, review_statement(1), "yes", "three")
 
 
 def test_the_command_that_answers_a_gate_is_safe_to_paste(store: Store) -> None:
