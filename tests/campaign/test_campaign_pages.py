@@ -11,7 +11,7 @@ import pytest
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.jsonio import sha256_file
 from infer_forge.bench.model import Row
-from infer_forge.campaign import begin, open_campaign
+from infer_forge.campaign import begin, open_campaign, pull_request
 from infer_forge.campaign.model import HistoryItem
 from infer_forge.campaign.reports import _framework_facts  # pyright: ignore[reportPrivateUsage]
 from infer_forge.engines import env as engine_env
@@ -346,3 +346,67 @@ def test_the_final_report_answers_with_tables_commands_paths_files_and_tests(sta
     assert "speed.json" in parts["Changed files"]
     assert "pytest test_norm.py" in parts["Tests"]
     assert parts["SOTA reached in this environment?"].splitlines()[2].startswith("Yes. A151")
+
+
+def test_lineage_leads_from_commits_to_attempts_measurements_and_rows(station: Station) -> None:
+    agent = station("stopped")
+    campaign = open_campaign(agent.run)
+    lines = (agent.run / "humanize" / "lineage.jsonl").read_text().splitlines()
+    links = {(x["kind"], x["parent"], x["child"]) for x in map(json.loads, lines)}
+    (attempt,), (kept,) = campaign.of("attempt"), campaign.of("result")
+    measured = campaign.need(kept["measurement"], "measurement")
+    assert ("commit", attempt["base_commit"], attempt.id) in links
+    assert ("idea", attempt["idea"], attempt.id) in links
+    assert ("commit", measured["commit"], measured.id) in links
+    assert ("attempt", attempt.id, kept.id) in links
+    assert ("commit", kept.id, kept["commit"]) in links
+    assert {("row", measured.id, h) for h in measured["rows"]} <= links
+    assert len(measured["rows"]) == 6
+
+
+def test_the_text_of_a_pull_request_spans_benchmark_to_revalidation(station: Station) -> None:
+    agent = station("stopped")
+    campaign = open_campaign(agent.run)
+    text = str(pull_request(campaign).extra["text"])
+    parts = {p.splitlines()[0]: p for p in text.split("\n## ")[1:]}
+    assert list(parts) == ["Benchmark", "Profile", "Change", "Tests", "Accuracy", "Revalidation"]
+    assert "| chat c4 | tie | vllm |" in parts["Benchmark"]
+    assert "Slow stage decode; analysis/root-cause.md" in parts["Profile"]
+    assert "- fused norm" in parts["Change"]
+    assert "- speed.json" in parts["Change"]
+    assert "- pytest test_norm.py" in parts["Tests"]
+    assert "| gsm8k | 0.8380 |" in parts["Accuracy"]
+    (kept,) = campaign.of("result")
+    assert all(f"{k} {v}" in parts["Revalidation"] for k, v in kept["evidence"].items())
+
+
+def test_what_the_journal_keeps_is_tied_to_point_contract_and_commit(station: Station) -> None:
+    from infer_forge.journal import get, open_store
+
+    agent = station("stopped")
+    campaign = open_campaign(agent.run)
+    assert campaign.contract is not None
+    (kept,), (closed,) = campaign.of("result"), campaign.of("round_close")
+    with open_store() as journal:
+        record = get(journal, closed["journal_records"][0])
+    assert (record.kind, record.claim, record.value) == ("result", "model_e2e", kept["gain_pct"])
+    assert record.contract_sha256 == campaign.contract[1]
+    assert record.deployment_point == campaign.contract[0].point
+    assert (record.task_id, record.extra["record"]) == (campaign.task_id, kept.id)
+    assert {r["contract_sha256"] for r in campaign.of("measurement", "profile", "round_open")} == {campaign.contract[1]}
+    assert all(r.get("commit") for r in campaign.of("measurement", "gap", "baseline_lock", "result"))
+
+
+def test_the_context_that_can_flip_a_conclusion_stands_with_the_rows(station: Station) -> None:
+    from infer_forge.bench.ledger_rows import RowStore
+
+    agent = station("planned")
+    for row in RowStore(agent.run / "benchmark" / "candidates.jsonl").rows(purposes=["decision"]):
+        assert (row.hardware.gpu_model, row.hardware.gpu_count, row.identity.dtype) == ("H200", 1, "bf16")
+        assert (row.workload.input_len_label_tokens, row.workload.output_len_label_tokens) == (40, 20)
+        assert row.workload.max_concurrency == 4
+        assert row.identity.attention_backend
+        assert row.server_command is not None
+        assert "tp-size 1" in row.server_command or "tensor-parallel-size 1" in row.server_command
+        assert row.deployment_point_hash is not None
+        assert row.server_env is not None

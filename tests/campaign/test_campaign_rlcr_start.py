@@ -8,7 +8,7 @@ import pytest
 
 from infer_forge.campaign.prompts import MODES, example_facts, examples, parse, render
 from infer_forge.campaign.rlcr import examine
-from tests.campaign.rlcr_scene import Scene
+from tests.campaign.rlcr_scene import Scene, git
 
 WORDS = [".humanize/p.md", "--yolo", "--base-branch", "main"]
 
@@ -35,6 +35,15 @@ def test_the_start_line_is_the_runtimes_script_with_the_refined_plan_and_yolo(sc
     assert f"{root}/scripts/setup-rlcr-loop.sh" in line.replace('"', "").replace("'", "")
     assert ".humanize/sglang-sota-agent/refined-plan.md --yolo" in line
     assert str(scene.repo) in line
+
+
+def test_a_base_that_is_missing_or_one_of_several_is_named(scene: Scene) -> None:
+    assert looked(scene, "before", WORDS)["D8"] == ("pass", "main")
+    git(scene.repo, "branch", "master")
+    seen = looked(scene, "before", WORDS[:2])["D8"]
+    assert seen == ("fail", "main would be taken, master is there too")
+    assert looked(scene, "before", WORDS)["D8"][0] == "pass"
+    assert looked(scene, "before", [*WORDS[:3], "nope"])["D8"] == ("fail", "there is no local branch nope")
 
 
 def test_the_first_prompt_has_the_set_up_of_the_rounds_contract(scene: Scene) -> None:

@@ -181,3 +181,14 @@ def test_a_task_record_names_the_capability_baseline_in_force(store: Store) -> N
 def test_a_result_outside_of_what_may_vary_names_the_field(store: Store) -> None:
     contract = {"deployment_point": POINT, "may_vary": ["nothing_of_it"]}
     assert any("nothing_of_it is no field" in x for x in missing(define.definition_of(definition(contract=contract))))
+
+
+def test_the_three_architectures_are_known(store: Store) -> None:
+    for name in ("colocated_pd", "pd_disaggregation", "epd_disaggregation"):
+        point = {**POINT, "serving_topology": {**POINT["serving_topology"], "architecture": name}}
+        made = define.definition_of(definition(contract={"deployment_point": point}))
+        assert made.contract.deployment_point is not None
+        assert made.contract.deployment_point.serving_topology.architecture == name
+    wrong = {**POINT, "serving_topology": {**POINT["serving_topology"], "architecture": "somehow"}}
+    with pytest.raises(InputUnusable, match="architecture"):
+        define.definition_of(definition(contract={"deployment_point": wrong}))

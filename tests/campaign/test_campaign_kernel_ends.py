@@ -1,0 +1,80 @@
+"""When a kernel may be worked on, and how its task may end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer_forge.base import jsonio
+from infer_forge.campaign import open_campaign
+from tests.campaign.campaign_agent import Agent
+from tests.campaign.campaign_asks import refused
+from tests.campaign.conftest import Station
+
+HOT = "act_and_mul_kernel"
+
+
+def made(agent: Agent) -> Path:
+    """A kernel task that runs, on two shapes of the idea."""
+    place = agent.tmp / "rows.json"
+    rows = [
+        {"id": "decode-8", "params": {"m": 8, "n": 64}, "provenance": "trace of round 1"},
+        {"id": "edge", "kind": "regression", "params": {"m": 1, "n": 1}},
+    ]
+    place.write_text(json.dumps(rows))
+    agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"], rows=str(place), sources=["speed.json"])
+    record = open_campaign(agent.run).last("kernel_task")
+    assert record is not None
+    return Path(str(record["folder"]))
+
+
+def test_a_kernel_is_worked_on_only_while_the_model_is_behind(station: Station) -> None:
+    agent = station("validated")
+    agent.record("result", attempt=agent.notes["attempt"], outcome="accepted", reason="it closes the gap")
+    words: dict[str, Any] = {"kernel": HOT, "idea": agent.notes["idea"], "rows": str(agent.tmp / "none")}
+    (agent.tmp / "none").write_text("[]")
+    refused(
+        agent, f"work on {HOT} is refused: A104: the verdict is .*: nothing is to be patched", "kernel_task", **words
+    )
+    early = station("planned")
+    (early.tmp / "none").write_text("[]")
+    refused(early, f"work on {HOT} is refused: A100: no round is open", "kernel_task", **words)
+
+
+@pytest.mark.parametrize(
+    ("speed", "no_op", "outcome"), [(1.5, False, "accepted"), (1.0, True, "no_op"), (0.9, False, "rejected")]
+)
+def test_a_no_op_with_its_evidence_is_a_valid_end(
+    station: Station, monkeypatch: pytest.MonkeyPatch, speed: float, no_op: bool, outcome: str
+) -> None:
+    from infer_forge import kernel_task
+
+    agent = station("explained")
+    folder = made(agent)
+    agent.forge("kernel-task", "run", str(folder))
+    results: dict[str, Any] = jsonio.read_json(folder / "results.json")
+    results |= {"geomean_speedup": speed, "buckets": [{"name": "all", "no_op": no_op}]}
+    jsonio.write_atomic(folder / "results.json", jsonio.dumps(results))
+
+    class Clean:
+        """An audit without a finding."""
+
+        extra = {"verdict": "clean"}  # noqa: RUF012
+
+    def clean(_: Path) -> Clean:
+        return Clean()
+
+    monkeypatch.setattr(kernel_task, "audit", clean)
+    agent.record("kernel_result", folder=str(folder))
+    kept = open_campaign(agent.run).last("kernel_result")
+    assert kept is not None
+    assert (kept["outcome"], kept["claim"]) == (outcome, "kernel_task")
+    if outcome == "accepted":
+        refused(
+            agent, "a kernel gain is no gain of the model", "kernel_promotion", folder=str(folder), traces=["x.json"]
+        )
+    else:
+        refused(agent, "no clean, faster result", "kernel_promotion", folder=str(folder), traces=["x.json"])
