@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infer_forge.base import ownership
+from infer_forge.base.paths import paths
 from infer_forge.campaign import coverage, gates, obligations, repo, verdicts
 from infer_forge.campaign.book import Campaign
 from infer_forge.campaign.steps import Step, command, git, handoff, record, word
@@ -26,10 +27,12 @@ def open_round(campaign: Campaign) -> Step:
     reviewed = _review_of_loop(campaign)
     if reviewed is not None:
         return reviewed
+    if not paths().store("registry").is_dir():
+        return Step("infer-forge node init", "rounds hold their GPUs by claims, and there is no node registry yet")
     held = _held(campaign)
     if held is None:
         gpus = ",".join(map(str, campaign.inputs.get("gpu_ids") or [])) or f"0-{int(campaign.inputs['gpu_count']) - 1}"
-        words = f"--gpus {gpus} --task {campaign.task_id} --purpose campaign --run {campaign.records[0]['run_id']}"
+        words = f"{word(ownership.node_name())} --gpus {gpus} --task {campaign.task_id} --purpose campaign --run {campaign.records[0]['run_id']}"
         return Step(
             f"infer-forge node claim {words}", f"round {number} needs the GPUs: no current claim of ours holds them"
         )
@@ -83,8 +86,8 @@ def in_round(campaign: Campaign) -> Step | None:
     if campaign.in_round("result"):
         return open_rows(campaign)
     gap = verdicts.current(campaign)
-    if gap is None:
-        return record("gap", campaign, "", "decide the gap of the accepted state")
+    if gap is None or gates.look(campaign, "A102").result == gates.FAIL:
+        return record("gap", campaign, "", "decide the gap of the accepted state, in this round")
     if all(s["verdict"] in verdicts.SETTLED for s in gap["scenarios"]):
         return None
     step = _back(campaign) or _more(campaign, gap.number) or _explain(campaign)

@@ -90,6 +90,7 @@ def lock_contract(
         return campaign, report
     fresh = book.read(campaign.layout.run)
     assert fresh.contract is not None
+    report.extra.setdefault("contract_sha256", fresh.contract[1])
     after = book.append(fresh, "contract_lock", {"sha256": fresh.contract[1], "path": "benchmark/contract.json"})
     lock_task(after)
     gates.require(after, "A43", "A31", what="the campaign")
@@ -149,6 +150,7 @@ def lock_baseline(
     fresh = book.read(campaign.layout.run)
     assert fresh.baseline is not None
     assert fresh.contract is not None
+    report.extra.setdefault("baseline_sha256", fresh.baseline["baseline_sha256"])
     search.write_pages(fresh.layout.bench, *fresh.contract)
     from infer_forge.campaign.reports import write_locked_fairness
 
