@@ -68,9 +68,8 @@ def examine(
     )
     counts = {o: sum(c.outcome == o for c in checks) for o in (PASS, FAIL, UNKNOWN, SLOW)}
     report.summary = [f"{client}: " + ", ".join(f"{n} {o}" for o, n in counts.items() if n)]
-    report.next_step = next(
-        (c.fix for c in checks if c.outcome != PASS and c.fix), f"start {client} and ask for a triage of a trace"
-    )
+    worst_first = [c for outcome in (FAIL, UNKNOWN, SLOW) for c in checks if c.outcome == outcome and c.fix]
+    report.next_step = worst_first[0].fix if worst_first else f"start {client} and ask for a triage of a trace"
     return report
 
 

@@ -231,6 +231,8 @@ def test_a_slow_server_is_told_in_words_of_the_client_at_hand(
     assert row[1] == "slow"
     assert re.search(r"answered in \d+\.\d\d s \(\d+\.\d\d s of processor time", row[2])
     assert "1 slow" in report.summary[0]
+    failed = [r for r in report.tables["checks"].rows if r[1] == "fail"]
+    assert report.next_step == failed[0][3]  # what fails comes before what is slow
     assert ("config.toml" in row[3]) == (name == "codex")
     assert f"infer-forge doctor --client {name}" in row[3]
 
