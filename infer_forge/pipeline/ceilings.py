@@ -11,7 +11,7 @@ from infer_forge.base.kernels import GpuPeaks, gpu_names, gpu_peaks
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.pipeline.cost import Cost, Load, Split, head_costs, layer_costs
-from infer_forge.pipeline.model import Lane, Options
+from infer_forge.pipeline.model import Lane, Options, of_step
 from infer_forge.pipeline.model_config import ModelShape, read_config
 from infer_forge.pipeline.read import read
 
@@ -256,11 +256,13 @@ def _measure(
             )
             continue
         p, work = choice.chosen, one.work
+        parts = of_step(lane, p)
         by: dict[str, float] = {}
-        for n, d in zip(work.name[p.rows].tolist(), work.dur_ns[p.rows].tolist(), strict=True):
-            category = classify(one.names[int(n)])
-            by[category] = by.get(category, 0.0) + d
-        measured[stage], walls[stage] = by, float(p.wall_ns)
+        for part in parts:
+            for n, d in zip(work.name[part.rows].tolist(), work.dur_ns[part.rows].tolist(), strict=True):
+                category = classify(one.names[int(n)])
+                by[category] = by.get(category, 0.0) + d
+        measured[stage], walls[stage] = by, float(max(q.end_ns for q in parts) - min(q.start_ns for q in parts))
         load = load_of(p, lane)
         if load is None:
             continue

@@ -34,6 +34,8 @@ def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
     confirmed = shape is not None and {shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)
     if level == "high" and len(whole) < 2 and not confirmed:
         level = "medium"
+    if level == "high" and lane.woven:
+        level = "medium"  # which of two like kernels in a row is whose stands on their order alone
     kinds = [{layer.templates for layer in p.layers} for p in whole]
     if whole and all(len(k) >= 0.6 * len(p.layers) for k, p in zip(kinds, whole, strict=True)) and len(kinds[0]) > 1:
         level = "low"  # hardly a layer is like another: nothing repeats

@@ -99,6 +99,8 @@ class Pass:
     temperature: str = ""
     """`cold`, `warm-up` or `steady`; "" where it cannot be told."""
     evidence: str = ""
+    micro: int = -1
+    """Number of the micro-batch where two of a step run side by side; -1 otherwise."""
     stage_from: str = "annotation"
     """`annotation`, or `kernels` where the stage was inferred (`infer_forge.pipeline.stage`)."""
     stage_confidence: str = ""
@@ -135,7 +137,17 @@ class Lane:
     place_of: I32
     """Half template * 1024 + position in it for a kernel that matched; -1 otherwise. Aligns layers with one another."""
     method: str = ""
+    woven: bool = False
+    """Two micro-batches share a stream: they were told apart by the order of their kernels."""
     notes: list[str] = field(default_factory=list[str])
+
+
+def of_step(lane: Lane, p: Pass) -> list[Pass]:
+    """The passes of a pass's step: itself, and the other micro-batch that runs beside it."""
+    if p.micro < 0:
+        return [p]
+    beside = [q for q in lane.passes if q.micro >= 0 and q.micro != p.micro and q.window == p.window]
+    return [p, *(q for q in beside if q.start_ns < p.end_ns and p.start_ns < q.end_ns)]
 
 
 PLACE = 1024

@@ -48,6 +48,8 @@ class Draft:
     layers: list[Rough]
     first: bool
     last: bool
+    micro: int = -1
+    """Number of the micro-batch where two run side by side; -1 otherwise."""
     partial: str = ""
     relative: bool = False
     head: int = field(default=0)
@@ -126,6 +128,8 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         short = len(draft.layers) < usual
         has_head = draft.head > 0 and (_edge(lane, draft, True) in heads or not heads)
         has_tail = draft.tail > 0
+        if draft.micro > 0:  # head and tail stand with the first micro-batch
+            has_head, has_tail = not short or not draft.first, not short or not draft.last
         begun = _complete(draft.layers[0], lane, True)
         ended = _complete(draft.layers[-1], lane, False)
         if not edge and not (short and draft.window < 0):

@@ -106,13 +106,14 @@ def _tracks(lane: Lane, rows: I64, tag: str) -> Iterator[dict[str, Any]]:
         if p.number not in wanted:
             continue
         name = f"pass {p.number} {p.stage}" + (f" ({p.step})" if p.step else "")
-        yield _slice(pid, "passes", name, p.start_ns, p.end_ns)
+        track = f" of micro-batch {p.micro + 1}" if p.micro >= 0 else ""
+        yield _slice(pid, f"passes{track}", name, p.start_ns, p.end_ns)
         for layer in p.layers:
             mine = [r for r in layer.rows.tolist() if r in inside]
             if mine:
                 w = lane.trace.work
                 end = max(int(w.ts_ns[r] + w.dur_ns[r]) for r in mine)
-                yield _slice(pid, "layers", f"layer {layer.number}", int(w.ts_ns[mine[0]]), end)
+                yield _slice(pid, f"layers{track}", f"layer {layer.number}", int(w.ts_ns[mine[0]]), end)
 
 
 def _slice(pid: str, tid: str, name: str, start: int, end: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from infer_forge.pipeline import (
 )
 from infer_forge.pipeline.anchor import by_anchor
 from infer_forge.pipeline.cost import Split
-from infer_forge.pipeline.model import Lane, Options, Pass
+from infer_forge.pipeline.model import Lane, Options, Pass, of_step
 from infer_forge.pipeline.model_config import ModelShape, read_config
 from infer_forge.pipeline.read import Sources, read
 from infer_forge.pipeline.tables import View
@@ -324,7 +324,7 @@ def _export(lanes: list[Lane], lane: Lane, views: list[View], options: Options) 
         p: Pass | None = wanted if one is lane else next((x for x in one.passes if x.number == wanted.number), None)
         if p is None:
             continue
-        rows = p.rows
+        rows = np.sort(np.concatenate([q.rows for q in of_step(one, p)]))
         if options.export_layers:
             rows = rows[np.isin(one.layer_of[rows], options.export_layers)]
         if len(rows):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from infer_forge.base.kernels import classify
-from infer_forge.pipeline import number
+from infer_forge.pipeline import microbatch, number
 from infer_forge.pipeline.align import FREE, Aligner, Parse, grammar_of
+from infer_forge.pipeline.microbatch import Mask
 from infer_forge.pipeline.model import HALVES, PLACE, Lane, Layer, Pass
 from infer_forge.pipeline.roles import Role, numbers
 from infer_forge.pipeline.segment import ATTENTION, BLOCK, Names, Template, cut, is_noisy, learn, pruned
@@ -49,6 +51,12 @@ class Unit:
     pieces: list[Piece] = field(default_factory=list[Piece])
     first: bool = False
     last: bool = False
+    micro: int = -1
+    """Number of the micro-batch where two run side by side; -1 otherwise."""
+    woven: bool = False
+    """It shares its stream with the other micro-batch."""
+    breaks: I64 = field(default_factory=lambda: np.empty(0, np.int64))
+    """Starts of the other micro-batch's head, tail and copies: they part the passes of this one too."""
 
 
 def build(trace: Trace, rank: int | str | None, device: int, layers: int | None, drafts: int = 0) -> Lane:
@@ -63,23 +71,24 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     rows = np.flatnonzero(work.device == device)
     softmax = _softmax_mixes(trace, rows)
     names = Names(trace.names, softmax_mixes=softmax)
-    units = _units(trace, rows)
+    units = _units(trace, rows, names)
     for unit in units:
         _split(unit, trace, names)
+    weaves = microbatch.Weaves(names)
+    units = _unweave(units, lambda p: weaves.second(p.ids), trace)
+    _ends(units)
     templates, aligner = _learn(units, trace, names)
-    for unit in units:
-        for k, piece in enumerate(unit.pieces):
-            piece.parse = aligner.parse(
-                piece.ids,
-                unit.window < 0 and unit.first and k == 0,
-                unit.window < 0 and unit.last and k == len(unit.pieces) - 1,
-            )
+    _parse(units, aligner)
+    units = _unweave(units, lambda p: _paired(p, templates), trace)
+    _ends(units)
+    _parse(units, aligner)
     lane = Lane(
         trace, rank, device, rows, [], templates,
         np.full(len(work), -1, np.int32), np.full(len(work), -1, np.int32),
         np.zeros(len(work), np.int8), np.full(len(work), -1, np.int32),
     )  # fmt: skip
     _passes(lane, units, names, layers, drafts, (ATTENTION, ATTENTION) in aligner.grammar)
+    lane.woven = any(u.woven for u in units)
     marked = bool(len(trace.windows))
     lane.method = "period of classified kernel sequences; passes from " + (
         "annotations" if marked else "launch structure"
@@ -95,7 +104,7 @@ def _softmax_mixes(trace: Trace, rows: I64) -> bool:
     return not any(kinds[c] for c in ("attention", "mla", "linear_attention")) and kinds["softmax"] > 0
 
 
-def _units(trace: Trace, rows: I64) -> list[Unit]:
+def _units(trace: Trace, rows: I64, names: Names) -> list[Unit]:
     """Annotated steps and the runs between them, in order of time. Profiler steps are units too."""
     work, windows = trace.work, trace.windows
     window = work.window[rows]
@@ -108,10 +117,83 @@ def _units(trace: Trace, rows: I64) -> list[Unit]:
     for some in np.split(rows[order], bounds[1:]):
         if not len(some):
             continue
-        main = _main(trace, some)
-        units.append(Unit(int(work.window[some[0]]), np.sort(some[main]), np.sort(some[~main])))
+        units += _strands(trace, np.sort(some), int(work.window[some[0]]), names)
     units.sort(key=lambda u: int(work.ts_ns[u.rows[0]]))
     return units
+
+
+def _strands(trace: Trace, rows: I64, window: int, names: Names) -> list[Unit]:
+    """The units of a step: one, or one a micro-batch where several have a stream of their own."""
+    streams = microbatch.streams_of(trace, rows, names)
+    if not streams:
+        main = _main(trace, rows)
+        return [Unit(window, rows[main], rows[~main])]
+    own = [rows[trace.work.stream[rows] == s] for s in streams]
+    side = rows[~np.isin(trace.work.stream[rows], streams)]
+    beside = microbatch.by_launch(trace, own, side)
+    made = [Unit(window, mine, beside[k], micro=k) for k, mine in enumerate(own)]
+    ids = trace.work.name[own[0]].tolist()
+    breaks = trace.work.ts_ns[own[0]][np.array([names.role(int(n)) is Role.BREAKER for n in ids], bool)]
+    for unit in made[1:]:
+        unit.breaks = breaks
+    return made
+
+
+def _ends(units: list[Unit]) -> None:
+    """Mark the first and the last unit of the device: of each micro-batch, where several share the step."""
+    if not units:
+        return
+    for edge, near in ((units[0], units[:3]), (units[-1], units[-3:])):
+        for unit in near:
+            if unit is edge or (
+                unit.micro != edge.micro and min(unit.micro, edge.micro) >= 0 and unit.window == edge.window
+            ):
+                unit.first, unit.last = unit.first or edge is units[0], unit.last or edge is units[-1]
+
+
+def _unweave(units: list[Unit], second: Callable[[Piece], Mask | None], trace: Trace) -> list[Unit]:
+    """Units with the second micro-batch of each taken out of the stream that it shares with the first.
+
+    Args:
+        second: which kernels of a piece are the second micro-batch's; None where it is one batch.
+    """
+    found: list[Unit] = []
+    for unit in units:
+        found.append(unit)
+        masks = [(p, second(p)) for p in unit.pieces] if unit.micro < 0 else []
+        if not any(m is not None for _, m in masks):
+            continue
+        other = Unit(unit.window, unit.rows[:0], unit.side[:0], micro=1)
+        unit.micro = 0
+        for k, (piece, mask) in enumerate(masks):
+            if mask is not None:
+                unit.pieces[k] = Piece(piece.rows[~mask], piece.ids[~mask])
+                other.pieces.append(Piece(piece.rows[mask], piece.ids[mask]))
+        other.rows = np.concatenate([p.rows for p in other.pieces])
+        unit.rows = np.setdiff1d(unit.rows, other.rows, assume_unique=True)
+        unit.woven = other.woven = True
+        unit.side, other.side = microbatch.by_launch(trace, [unit.rows, other.rows], unit.side)
+        found.append(other)
+    return found
+
+
+def _paired(piece: Piece, templates: list[Template]) -> Mask | None:
+    """Kernels of the second of each pair of halves."""
+    parse = piece.parse
+    micro = microbatch.pairs_of([templates[t].kind for t in parse.templates]) if parse else None
+    if parse is None or micro is None:
+        return None
+    return np.array([h >= 0 and micro[h] == 1 for h in parse.half], bool)
+
+
+def _parse(units: list[Unit], aligner: Aligner) -> None:
+    for unit in units:
+        for k, piece in enumerate(unit.pieces):
+            piece.parse = aligner.parse(
+                piece.ids,
+                unit.window < 0 and unit.first and k == 0,
+                unit.window < 0 and unit.last and k == len(unit.pieces) - 1,
+            )
 
 
 def _main(trace: Trace, rows: I64) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -128,15 +210,15 @@ def _split(unit: Unit, trace: Trace, names: Names) -> None:
     ids = trace.work.name[unit.rows]
     table = {int(n): names.role(int(n)) is Role.BREAKER for n in np.unique(ids)}
     breaks = np.array([table[int(n)] for n in ids.tolist()], bool)
-    edges = np.flatnonzero(np.r_[True, breaks[1:] != breaks[:-1]]) if len(ids) else np.empty(0, np.int64)
+    parted = np.searchsorted(unit.breaks, trace.work.ts_ns[unit.rows])
+    edges = np.flatnonzero(np.r_[True, (breaks[1:] != breaks[:-1]) | (parted[1:] != parted[:-1])])
+    edges = edges if len(ids) else np.empty(0, np.int64)
     for begin, end in zip(edges.tolist(), [*edges.tolist()[1:], len(ids)], strict=True):
         if not breaks[begin]:
             unit.pieces.append(Piece(unit.rows[begin:end], np.ascontiguousarray(ids[begin:end], np.int32)))
 
 
 def _learn(units: list[Unit], trace: Trace, names: Names) -> tuple[list[Template], Aligner]:
-    if units:
-        units[0].first, units[-1].last = True, True
     count: Counter[bytes] = Counter()
     made: dict[bytes, list[int]] = {}
     for unit in units:
@@ -260,7 +342,7 @@ def _draft(
     whole = np.sort(np.concatenate([unit.rows, unit.side]))
     kept = [g for g in groups if g[1]]
     if unit.window >= 0 and len(kept) <= 1:
-        drafted.append(number.Draft(unit.window, whole, kept[0][1] if kept else [], unit.first, unit.last))
+        drafted.append(number.Draft(unit.window, whole, kept[0][1] if kept else [], unit.first, unit.last, unit.micro))
         return
     starts = [int(g[0][0].rows[0]) for g in kept]
     work = lane.trace.work
@@ -273,13 +355,15 @@ def _draft(
         begin, end = int(work.ts_ns[low]), int(work.ts_ns[high]) if high < len(work) else None
         mine = whole[(work.ts_ns[whole] >= begin) & ((work.ts_ns[whole] < end) if end is not None else True)]
         if len(mine):
-            drafted.append(number.Draft(unit.window, mine, roughs, first, last))
+            drafted.append(number.Draft(unit.window, mine, roughs, first, last, unit.micro))
 
 
 def _head_start(lane: Lane, unit: Unit, row: int) -> int:
     """Where the work before a pass's first piece begins to be its own: behind the last copy to the host or sampling."""
     work, at = lane.trace.work, int(np.searchsorted(unit.rows, row))
     begin = row
+    if unit.micro > 0:  # head and tail are on the first micro-batch's stream
+        return begin
     for k in range(at - 1, max(-1, at - 400), -1):
         name = lane.trace.names[work.name[unit.rows[k]]]
         if name.startswith("Memcpy DtoH") or classify(name) == "sampling" or lane.layer_of[unit.rows[k]] >= 0:
@@ -301,6 +385,11 @@ def _write(lane: Lane, drafted: list[number.Draft], names: Names) -> None:
             exact = all(number.is_exact(h, lane.templates[h.template], work) for h in rough.halves)
             layers.append(Layer(rough.number, mine, rough.kinds, exact, rough.cut))
         lane.passes.append(_pass(lane, draft, n, layers))
+    overlapped = sum(d.micro > 0 for d in drafted)
+    if overlapped:
+        lane.notes.append(
+            f"two-batch overlap: {overlapped} steps run two micro-batches side by side; each is a pass of its own, with its own layers"
+        )
 
 
 def _place(lane: Lane, draft: number.Draft, names: Names) -> I64:
@@ -327,7 +416,8 @@ def _pass(lane: Lane, draft: number.Draft, n: int, layers: list[Layer]) -> Pass:
     ends = start + dur
 
     def count(column: I64) -> int | None:
-        return int(column[w]) if w >= 0 and column[w] >= 0 else None
+        known = w >= 0 and column[w] >= 0 and draft.micro < 0  # the mark counts both micro-batches
+        return int(column[w]) if known else None
 
     return Pass(
         number=n,
@@ -339,6 +429,7 @@ def _pass(lane: Lane, draft: number.Draft, n: int, layers: list[Layer]) -> Pass:
         tokens=count(windows.tokens),
         context_tokens=count(windows.context_tokens),
         generation_requests=count(windows.generation_requests),
+        micro=draft.micro,
         step=trace.name(int(windows.name[w])) if w >= 0 else None,
         window=w,
         rows=draft.rows,

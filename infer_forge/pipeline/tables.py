@@ -62,7 +62,7 @@ def passes(lanes: Sequence[Lane], origins: Sequence[int]) -> Table:
 
 def note(p: Pass) -> str:
     """What is to be known of a pass: partial, cold, relative numbers."""
-    parts = [p.partial]
+    parts = [p.partial, f"micro-batch {p.micro + 1} of two side by side" if p.micro >= 0 else ""]
     if p.partial and p.layers:
         parts.append(
             f"layers {p.layers[0].number} to {p.layers[-1].number}"

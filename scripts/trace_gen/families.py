@@ -96,6 +96,13 @@ def _respell(spec: Spec, decode: bool) -> tuple[Callable[[str], str], Callable[[
     return (amd if spec.vendor == "amd" else plain), (frame if spec.framework == "vllm" else plain)
 
 
+def _side_by_side(layer: list[Item]) -> Iterator[Item]:
+    """A layer of two micro-batches: attention of the one, of the other, then both FFN halves."""
+    for half in ("attn", "ffn"):
+        for micro in (0, 1):
+            yield from (i._replace(micro=micro) for i in layer if i.half == half)
+
+
 def forward(spec: Spec, stage: str) -> Iterator[Item]:
     """The kernels of one forward pass in launch order."""
     decode = stage == "decode"
@@ -126,10 +133,12 @@ def forward(spec: Spec, stage: str) -> Iterator[Item]:
     total = spec.layers + spec.mtp
     for number in range(total):
         kind, rows = _layer(spec, decode, number)
+        made: list[Item] = []
         half = "attn"
         for own_half, flags, row in rows:
             half = own_half or half
-            yield item(row, "layer", number, half, "mtp" if number >= spec.layers else kind, flags)
+            made.append(item(row, "layer", number, half, "mtp" if number >= spec.layers else kind, flags))
+        yield from _side_by_side(made) if spec.two_batch else made
         if spec.mtp and number == spec.layers - 1:
             for row in TAIL:
                 yield item(row, "tail")

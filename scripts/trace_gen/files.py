@@ -213,5 +213,5 @@ def _write_launches(
         place = (i.part, i.layer, i.half, i.kind)
         truth.kernels.append(
             Kernel(lane.rank, lane.device, p.stream, p.start + base, p.dur, i.name, i.op, i.frame, run.step.stage, run.step.kind,
-                   run.number, *place, i.comm, p.graph >= 0, p.correlation, launch, p.collective)
+                   run.number, *place, i.comm, p.graph >= 0, p.correlation, launch, p.collective, i.micro)
         )  # fmt: skip

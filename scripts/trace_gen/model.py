@@ -21,6 +21,7 @@ class Item(NamedTuple):
         comm: a collective over all ranks.
         side: runs on the side stream beside the main one.
         free: may change places with its neighbour (independent work).
+        micro: number of the micro-batch where two run side by side.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Item(NamedTuple):
     comm: bool = False
     side: bool = False
     free: bool = False
+    micro: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Spec:
         one_window: one step mark around everything instead of one per step.
         pdl_us: kernels of one stream overlap their predecessor by up to so much (programmatic dependent launch).
         stray_ms: one lone copy stands so long before everything else, as seen in captures that begin in a pause.
+        two_batch: two micro-batches of every step side by side: `streams` on a stream each, `stages` half after half on one stream.
         latency_us: from a launch call to the earliest start on the device.
     """
 
@@ -143,6 +146,7 @@ class Spec:
     one_window: bool = False
     pdl_us: float = 0.0
     stray_ms: float = 0.0
+    two_batch: str = ""
 
 
 class Kernel(NamedTuple):
@@ -168,6 +172,7 @@ class Kernel(NamedTuple):
     correlation: int
     launch_ns: tuple[int, int]
     collective: int | None
+    micro: int = 0
 
 
 class StepTruth(NamedTuple):

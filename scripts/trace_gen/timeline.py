@@ -10,8 +10,8 @@ from typing import NamedTuple
 from trace_gen.families import forward
 from trace_gen.model import CollectiveTruth, Item, Spec, Step
 
-MAIN, SIDE = 7, 20
-"""Stream numbers of the main stream and of the one beside it."""
+MAIN, SIDE, SECOND = 7, 20, 28
+"""Stream numbers of the main stream, of the one beside it, and of a second micro-batch."""
 
 COPY_IN = Item(
     "Memcpy HtoD (Pinned -> Device)",
@@ -43,7 +43,7 @@ class Lane:
     rank: int
     device: int
     host: int = 0
-    free: dict[int, int] = field(default_factory=lambda: {MAIN: 0, SIDE: 0})
+    free: dict[int, int] = field(default_factory=lambda: {MAIN: 0, SIDE: 0, SECOND: 0})
     correlation: int = 100
     external: int = 1000
 
@@ -190,10 +190,11 @@ class Simulation:
         placed: list[list[Placed]] = [[] for _ in lanes]
         collectives: list[CollectiveTruth] = []
         before = ("", None, False)
+        begun: dict[int, float] = {}
         latency = spec.latency_us * 1000
         for index, item in enumerate(items):
             place = (item.half, item.layer, item.comm)
-            stream = SIDE if item.side else MAIN
+            stream = SIDE if item.side else SECOND if item.micro and spec.two_batch == "streams" else MAIN
             starts: list[int] = []
             for lane, own in zip(lanes, launches, strict=True):
                 gap = 350 + rng.random() * 600 if not spec.pdl_us else -1000 * spec.pdl_us * rng.random()
@@ -208,6 +209,12 @@ class Simulation:
                     )
                 elif place != before:
                     ready = max(ready, lane.free[SIDE])
+                if (
+                    spec.two_batch and item.part != "layer"
+                ):  # both micro-batches begin behind the head and meet at the tail
+                    ready = max(ready, *lane.free.values())
+                    begun[id(lane)] = ready
+                ready = max(ready, begun.get(id(lane), 0) + 1)
                 starts.append(self._round(ready) + (self.unit if self.unit > 1 else 0))
             floor = max(_MIN_NS, item.us * 1000)
             end = 0

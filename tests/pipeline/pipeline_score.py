@@ -24,6 +24,11 @@ class Score:
     tail_inside: int = 0
     passes: int = 0
     missing: int = 0
+    micro: int = 0
+
+    @property
+    def micro_pct(self) -> float:
+        return 100 * self.micro / max(1, self.in_layers)
 
     @property
     def layer_pct(self) -> float:
@@ -60,5 +65,7 @@ def score(spec: Spec, folder: Path, seed: int) -> Score:
                         found.tail_inside += layer >= 0
                     if true.layer is not None:
                         found.in_layers += 1
+                        number = int(lane.pass_of[row])
+                        found.micro += number >= 0 and max(lane.passes[number].micro, 0) == true.micro
                         found.half += HALVES[int(lane.half_of[row])] == true.half
     return found
