@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import Cmd, Place, Word
+from infer_forge.guard.unwrap import past_options
 
 _VALUE_SHORT = "acehlmpuvwH"
 _GLOBAL = (
@@ -302,3 +303,18 @@ def kubectl(cmd: Cmd, walk: Any) -> None:
             walk.emit(cmd.inner(rest, f"kubectl {verb}", place=place, cwds=(None,), env={}))
         finally:
             walk.scope = outer
+
+
+def apptainer(cmd: Cmd, walk: Any) -> None:
+    """apptainer exec IMAGE CMD: home, /tmp and the working folder are the host's there, so what runs is judged as here."""
+    if len(cmd.argv) < 3 or cmd.argv[1].text not in ("exec", "run", "shell", "test"):
+        return
+    at = past_options(cmd.argv, "BHWoS", _APPTAINER_VALUES, start=2) + 1
+    if at < len(cmd.argv):
+        walk.emit(cmd.inner(cmd.argv[at:], cmd.name))
+
+
+_APPTAINER_VALUES = [
+    "--bind", "--home", "--workdir", "--overlay", "--scratch", "--env", "--env-file", "--pwd", "--cwd", "--network",
+    "--hostname", "--app", "--mount", "--security", "--add-caps", "--drop-caps", "--dns", "--apply-cgroups",
+]  # fmt: skip

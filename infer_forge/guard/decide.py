@@ -20,6 +20,10 @@ def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
     shell.notes["venvs"] = scope.venvs
     try:
         shell.run(text, scope)
+        if "traps" in shell.notes:
+            from infer_forge.guard.shells import late_traps
+
+            late_traps(shell)
     except RecursionError:
         from infer_forge.guard.shell import risk_tokens
 
@@ -33,6 +37,7 @@ def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
 def _apply(shell: Shell, bench: Bench, text: str) -> None:
     secrets_text, secrets_argv = function("secrets.text"), function("secrets.argv")
     redirects, stdin, visible = function("files.redirects"), function("secrets.stdin"), function("gpu.visible")
+    hint = function("selfguard.HINT").search
     custom, production, governed = bench.pol["custom"], bench.pol["production"], bench.pol["governed_paths"]
     secrets_text(text, bench)
     reads_only = function("diagnosis.reads_only") if bench.ctx.profile == "read_only" else None
@@ -49,6 +54,8 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
         secrets_argv(cmd, bench)
         for name in TABLE.get(cmd.name) or TABLE.get(_unversioned(cmd.name)) or ():
             function(name)(cmd, bench)
+        if any(w.text and hint(w.text) for w in cmd.argv[1:]):
+            function("selfguard.named")(cmd, bench)
         if cmd.place.node:
             function("gate.unclaimed")(cmd, bench)
         if production:

@@ -22,6 +22,13 @@ _DELETERS = re.compile(
     r"\s*\(?\s*(?:\[\s*)?(?:(?P<q>['\"])(?P<path>.*?)(?P=q)|(?P<name>[$@\w][^,)]*))",
     re.DOTALL,
 )
+_WRITERS = re.compile(
+    r"""\b(?:File|IO)\.(?:write|binwrite)\s*\(?\s*['"]([^'"]+)['"]|\bfile_put_contents\s*\(\s*['"]([^'"]+)['"]"""
+    r"""|\b(?:fopen|open|File\.open|File\.new|io\.open)\s*\(?\s*['"]([^'"<>|]+)['"]\s*,\s*['"][waxr]*[wax+][^'"]*['"]"""
+    r"""|\bopen\s*\(?\s*(?:my\s+)?[$\w]+\s*,\s*['"]>{1,2}\s*([^'"]+)['"]"""
+    r"""|\bopen\s*\(?\s*(?:my\s+)?[$\w]+\s*,\s*['"]\+?>{1,2}(?::\w+)?['"]\s*,\s*['"]([^'"]+)['"]"""
+)
+"""Calls of Ruby, PHP, Perl and Lua that open a file for writing, with the path as a string."""
 _ENVIRONMENT = re.compile(
     r"\bprocess\.env\b(?!\s*[.\[])|\bENV\.(?:to_h|each|inspect|map)|(?:puts|p|print)\s+ENV\b|%ENV\b|getenv\(\s*\)"
 )
@@ -68,6 +75,9 @@ def script(cmd: Cmd, walk: Any) -> None:
         return
     for word in words:
         scan(word, cmd, walk)
+        if cmd.name == "expect":
+            for match in re.finditer(r"\bspawn\s+(?:-\w+\s+)*([^;\n]+)", word.text):
+                walk.nested(match.group(1), cmd, "expect spawn", stdin=None)
     if cmd.name == "perl" and any(re.fullmatch(r"-[a-z0-9]*i[.\w]*[a-z]*", w.text) for w in cmd.argv[1:]) and words:
         for word in plain[1:]:
             walk.emit(cmd.inner([Word("sed"), Word("-i"), Word("s/a/b/"), word], "perl -i"))
@@ -105,8 +115,16 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         walk.shell.problem(f"what {cmd.name} runs cannot be known before it runs", cmd.span)
         return
     flat = _folded(code)
+    if cmd.name == "perl":
+        flat = re.sub(
+            r"(?:(?<=[\s(!~])|^)(?:m|s(?=[/#]))?/(?:[^/\\\n]|\\.)+/(?=[\s;)&|gimsx}]|$)(?![gimsx]*e)", " ", flat
+        )
     if _ENVIRONMENT.search(flat):
         walk.emit(cmd.inner([Word("printenv")], f"{cmd.name}: environment", env={}, stdin=None))
+    for match in _WRITERS.finditer(flat):
+        made = cmd.inner([Word(":")], f"{cmd.name}: write", env={}, stdin=None)
+        made.redirects = [Redirect(">", "", Word(next(g for g in match.groups() if g is not None), quoted=True))]
+        walk.emit(made)
     if not _WAYS_OUT.search(flat):
         return
     followed = False

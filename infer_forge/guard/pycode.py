@@ -46,6 +46,13 @@ _COPY_CALLS = {"shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytre
 _MODE_CALLS = {"os.chmod": "chmod", "os.chown": "chown", "shutil.chown": "chown"}
 _PATH_DELETES = {"unlink": "-f", "rmdir": "-d", "rmtree": "-rf"}
 _PATH_WRITES = ("write_text", "write_bytes", "touch")
+_GUARD_CALLS = re.compile(
+    r"^infer_forge\.(?:base\.(?:ownership\.(?:own|disown|add_grant|editing|set_claims|begin_run)|clocks\.append|machine\.clocks\.\w+)"
+    r"|guard\.(?:catalogue\.give|policy\.compile_policy|compile_policy|proofs\.prove|prove|clockbook\.\w+|asked\.\w+|audit\.append|compiled\.pack)"
+    r"|nodes\.guarded\.\w+)$"
+)
+"""Calls that give leave or ownership, or write what the guard knows; `record_birth` and reading stay free."""
+_BOX_METHODS = ("kill", "stop", "remove", "prune", "prune_containers", "restart", "pause", "remove_container", "rename")
 _KILL_METHODS = ("kill", "terminate", "suspend", "send_signal")
 
 
@@ -222,6 +229,10 @@ class _Code(Values):
             )
         ):
             self.emit("nvidia-smi", [Word(f"--{name.rsplit('.', 1)[-1]}")], name)
+        elif name.startswith("infer_forge.cli."):
+            self.own_command(node)
+        elif _GUARD_CALLS.match(name):
+            self.emit("infer-forge", [Word("guard"), Word("grant")], name)
         elif name in ("print", "sys.stdout.write", "pprint.pprint", "json.dumps"):
             self.printed(node)
         elif isinstance(node.func, ast.Attribute):
@@ -370,8 +381,21 @@ class _Code(Values):
                 self.emit(":", [], f"Path.{attr}", [Redirect(">>" if attr == "touch" else ">", "", target)])
         elif attr in ("rename", "replace") and self.is_path(func.value) and node.args:
             self.emit("mv", [self.word(func.value), self.word(node.args[0])], f"Path.{attr}")
+        elif attr == "kill" and len(node.args) == 2 and not name.startswith("os."):
+            self.kill(node, "os.kill")
+        elif attr in _BOX_METHODS and "docker" in self.imports:
+            self.emit("docker", [Word("rm"), Word("-f"), Word("", dyn=True, quoted=True)], f"docker.{attr}")
         elif attr in _KILL_METHODS:
             self.killed(func)
+
+    def own_command(self, node: ast.Call) -> None:
+        """A call of our own command line is the command with its words."""
+        given = node.args[0] if node.args else _keyword(node, "args")
+        value = self.values.get(given.id, given) if isinstance(given, ast.Name) else given
+        if isinstance(value, (ast.List, ast.Tuple)):
+            self.emit("infer-forge", [self.word(e) for e in value.elts], "infer_forge.cli")
+        else:
+            self.unknown("infer_forge.cli")
 
     def killed(self, func: ast.Attribute) -> None:
         owner = func.value

@@ -259,3 +259,28 @@ def at(cmd: Cmd, walk: Any) -> None:
         script(cmd, walk, cmd.argv[texts.index("-f") + 1], [])
     elif cmd.stdin is not None:
         stdin_code(cmd, walk, cmd.stdin, walk.scope.copy())
+
+
+def sbatch(cmd: Cmd, walk: Any) -> None:
+    """sbatch: `--wrap CODE`, or a script that is looked into where it can be read; it runs later, as this user."""
+    texts = cmd.words()
+    for i, text in enumerate(texts[1:], 1):
+        if text == "--wrap" and i + 1 < len(texts):
+            payload(cmd.argv[i + 1], cmd, walk, "sbatch --wrap", stdin=None)
+            return
+        if text.startswith("--wrap="):
+            payload(cmd.argv[i].cut(7), cmd, walk, "sbatch --wrap", stdin=None)
+            return
+    at = past_options(cmd.argv, "AaBbCcDdeFGgiJkLlMmNnopqQrStuvVwx", _SBATCH_VALUES)
+    if at < len(cmd.argv) and read_file(cmd.argv[at], cmd.cwds, walk.shell.notes) is not None:
+        script(cmd, walk, cmd.argv[at], cmd.argv[at + 1 :])
+    elif at >= len(cmd.argv) and cmd.stdin is not None:
+        stdin_code(cmd, walk, cmd.stdin, walk.scope.copy())
+    else:
+        walk.shell.partial = True
+
+
+_SBATCH_VALUES = [
+    "--comment", "--job-name", "--output", "--error", "--partition", "--nodes", "--ntasks", "--gpus", "--gres",
+    "--time", "--account", "--export", "--chdir", "--array", "--dependency", "--nodelist", "--mem", "--qos",
+]  # fmt: skip

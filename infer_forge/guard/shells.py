@@ -228,7 +228,68 @@ def trap(cmd: Cmd, walk: Any) -> None:
     """trap: code for later."""
     rest = [w for w in cmd.argv[1:] if w.text not in ("--", "-p", "-l")]
     if len(rest) > 1 and rest[0].text not in ("-", ""):
-        payload(rest[0], cmd, walk, "trap")
+        if any(w.text in ("EXIT", "0") for w in rest[1:]) and "$" in rest[0].text:
+            walk.shell.notes.setdefault("traps", []).append(
+                (rest[0], cmd, walk, walk.scope)
+            )  # its variables are set by then
+        else:
+            payload(rest[0], cmd, walk, "trap")
+
+
+def late_traps(shell: Any) -> None:
+    """Walk what `trap ... EXIT` runs, with the variables as they are at the end."""
+    for word, cmd, walk, scope in shell.notes.pop("traps", []):
+        payload(word, cmd, walk, "trap", scope=scope)
+
+
+def terminal(cmd: Cmd, walk: Any) -> None:
+    """`xterm -e CMD ...`, `gnome-terminal -- CMD`: one word is shell text, several are a command."""
+    texts = cmd.words()
+    at = next((i for i, t in enumerate(texts) if t in ("-e", "-x", "--", "--command", "-c")), None)
+    rest = cmd.argv[at + 1 :] if at else []
+    if len(rest) == 1:
+        payload(rest[0], cmd, walk, cmd.name)
+    elif rest:
+        walk.emit(cmd.inner(rest, cmd.name))
+
+
+def capsh(cmd: Cmd, walk: Any) -> None:
+    """capsh: what stands behind `--` are words for bash."""
+    texts = cmd.words()
+    if "--" in texts:
+        shell(cmd.inner([Word("bash"), *cmd.argv[texts.index("--") + 1 :]], "capsh"), walk)
+
+
+def machinectl(cmd: Cmd, walk: Any) -> None:
+    """machinectl shell [USER@]MACHINE PROGRAM: a program of that machine, `.host` being this one."""
+    at = past_options(cmd.argv, "pMnoEH", ["--uid", "--setenv", "--machine"])
+    if at < len(cmd.argv) and cmd.argv[at].text == "shell" and at + 2 < len(cmd.argv):
+        walk.emit(cmd.inner(cmd.argv[at + 2 :], "machinectl shell"))
+
+
+def crontab(cmd: Cmd, walk: Any) -> None:
+    """crontab FILE, or a table on standard input: the command of each line."""
+    plain = [w for w in cmd.argv[1:] if not w.text.startswith("-")]
+    known = read_file(plain[-1], cmd.cwds, walk.shell.notes) if plain else text_of(cmd.stdin, walk)
+    parts = [known] if known is not None else [text_of(Source(cmds=(c,)), walk) for c in _printers(cmd)]
+    for line in "\n".join(p for p in parts if p).split("\n"):
+        match = re.match(r"\s*(?:@\w+|(?:\S+\s+){4}\S+)\s+(.+)", line)
+        if match and not line.lstrip().startswith("#"):
+            walk.nested(match.group(1), cmd, "crontab", stdin=None)
+
+
+def _printers(cmd: Cmd) -> tuple[Cmd, ...]:
+    return cmd.stdin.cmds if cmd.stdin else ()
+
+
+def manual(cmd: Cmd, walk: Any) -> None:
+    """man -P PAGER."""
+    texts = cmd.words()
+    for i, text in enumerate(texts[1:], 1):
+        if text in ("-P", "--pager") and i + 1 < len(texts):
+            payload(cmd.argv[i + 1], cmd, walk, "man -P")
+        elif text.startswith("-P") and len(text) > 2:
+            payload(cmd.argv[i].cut(2), cmd, walk, "man -P")
 
 
 def coproc(cmd: Cmd, walk: Any) -> None:

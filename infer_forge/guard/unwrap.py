@@ -68,6 +68,7 @@ def _copied(cmd: Cmd, walk: Any) -> None:
         walk.wrote(plain[1], None)
         if cmd.name == "ln":
             walk.shell.notes.setdefault("links", []).append(os.path.normpath(target))
+            walk.shell.notes.setdefault("linked", {})[os.path.normpath(target)] = plain[0].text
     elif cmd.name in ("tee", "mkdir"):
         for word in plain:
             walk.wrote(word, None)
@@ -188,6 +189,34 @@ HANDLERS: dict[str, str] = {
     "mapfile": "shells.read",
     "readarray": "shells.read",
     "printf": "shells.printf",
+    "apptainer": "boxes.apptainer",
+    "singularity": "boxes.apptainer",
+    "sbatch": "relays.sbatch",
+    "capsh": "shells.capsh",
+    "machinectl": "shells.machinectl",
+    "crontab": "shells.crontab",
+    "man": "shells.manual",
+    **dict.fromkeys(
+        [
+            "xterm",
+            "gnome-terminal",
+            "konsole",
+            "alacritty",
+            "kitty",
+            "foot",
+            "terminator",
+            "urxvt",
+            "rxvt",
+            "st",
+            "tilix",
+            "wezterm",
+            "x-terminal-emulator",
+            "xfce4-terminal",
+            "lxterminal",
+            "mate-terminal",
+        ],
+        "shells.terminal",
+    ),
     "watch": "shells.joined_words",
     "hyperfine": "shells.joined_words",
     "ssh": "relays.ssh",
@@ -263,7 +292,6 @@ HANDLERS: dict[str, str] = {
     "osascript": "othercode.generic",
     "ftp": "othercode.generic",
     "lftp": "othercode.generic",
-    "bc": "othercode.generic",
     "make": "recipes.make",
     "gmake": "recipes.make",
     "just": "recipes.make",

@@ -38,9 +38,11 @@ _PROGRAMS: dict[str, str] = {
     "files.find": "find gfind fd fdfind",
     "files.mode": "chmod chown chgrp setfacl chattr",
     "files.in_place": "sed perl patch sqlite3 ruby",
+    "files.edit": "vim vi nvim ex ed nano pico micro emacs emacsclient joe hx helix kak code gedit mcedit",
     "files.extract": "tar unzip 7z bsdtar cpio",
     "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq",
     "files.clone": "git",
+    "files.patched": "git patch",
     "files.cache": "hf huggingface-cli transformers-cli",
     "files.ipc": "ipcrm",
     "files.disk": (
@@ -48,6 +50,7 @@ _PROGRAMS: dict[str, str] = {
         "vgremove pvremove lvreduce cryptsetup zpool zfs btrfs badblocks"
     ),
     "containers.docker": "docker podman nerdctl docker-compose",
+    "containers.socket": "curl",
     "containers.other": "ctr crictl runc buildah skopeo apptainer singularity enroot lxc",
     "schedulers.slurm": "scancel scontrol sacctmgr srun sbatch salloc bkill qdel condor_rm",
     "schedulers.kubectl": "kubectl oc k9s",
@@ -63,7 +66,7 @@ _PROGRAMS: dict[str, str] = {
         "apt apt-get aptitude dpkg yum dnf rpm zypper apk pacman snap brew conda mamba micromamba npm "
         "pnpm yarn gem cargo go add-apt-repository update-alternatives"
     ),
-    "env.services": "systemctl service rc-service initctl chkconfig update-rc.d systemd-run",
+    "env.services": "systemctl service rc-service initctl chkconfig update-rc.d",
     "env.kernel": (
         "modprobe rmmod insmod sysctl swapoff swapon mount umount losetup ldconfig dkms depmod update- "
         "initramfs grub-install update-grub kmod"
@@ -71,16 +74,17 @@ _PROGRAMS: dict[str, str] = {
     "env.machine": (
         "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
         "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
-        "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser"
+        "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser cgdelete cgset cgcreate cgclassify"
     ),
-    "env.root": "sudo doas pkexec nsenter chroot unshare",
+    "env.root": "sudo doas pkexec nsenter chroot unshare su runuser",
+    "env.machines": "machinectl systemd-run systemd-nspawn",
     "secrets.show": (
         "printenv env set export declare typeset echo printf cat less more head tail bat xxd base64 "
         "strings od grep rg awk sed cut tac nl vim vi nano cp scp rsync tar zip hexdump sort diff history "
         "ps compgen"
     ),
     "secrets.tools": (
-        "curl docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "
+        "curl wget docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "
         "gpg ssh-keygen docker-compose"
     ),
     "data.upload": (

@@ -8,7 +8,7 @@ from typing import Any
 from infer_forge.guard.boxes import mounts_of, options, verb_of
 from infer_forge.guard.context import OWNED, STALE
 from infer_forge.guard.model import ASK, DENY, Cmd, Word
-from infer_forge.guard.rules import gpu
+from infer_forge.guard.rules import gpu, option
 from infer_forge.guard.rules.where import matches
 
 _READ = frozenset(
@@ -200,6 +200,18 @@ def _run(cmd: Cmd, bench: Any, at: int) -> None:
                 cmd,
                 targets=(source,),
             )
+
+
+def socket(cmd: Cmd, bench: Any) -> None:
+    """curl to the container engine's socket: reading passes, the rest goes round the rules of docker."""
+    sock = option(cmd, "--unix-socket")
+    if sock is None or not re.search(r"(?:docker|podman|containerd|crio)[\w.-]*\.sock$", sock.text):
+        return
+    method = option(cmd, "-X", "--request")
+    sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload)", w) for w in cmd.words()[1:])
+    name = method.text.upper() if method is not None else "POST" if sends else "GET"
+    if name not in ("GET", "HEAD"):
+        bench.hit(DENY, "containers.foreign", f"{name} on the engine's socket reaches every container of the node", cmd)
 
 
 def other(cmd: Cmd, bench: Any) -> None:

@@ -50,6 +50,7 @@ def pip(cmd: Cmd, bench: Any) -> None:
         if words[:2] in (["pip", "install"], ["pip", "uninstall"], ["pip", "sync"]):
             if flag(cmd, "", "--system", "--break-system-packages"):
                 bench.hit(DENY, "env.pip", "--system changes the Python that every run of the node uses", cmd)
+                return
             return
         if (
             words[:2] == ["python", "uninstall"]
@@ -66,11 +67,22 @@ def pip(cmd: Cmd, bench: Any) -> None:
         return
     if _owned_folder(option(cmd, "--target", "-t", "--prefix", "--root"), cmd, bench):
         return
+    if cmd.via[-1:] == ("uv",) and _owned_folder(_uv_home(cmd), cmd, bench):
+        return
     if flag(cmd, "", "--break-system-packages") or "sudo" in cmd.via:
         bench.hit(DENY, "env.pip", "this changes the Python of the system, which every run of the node uses", cmd)
     elif not _venv_owned(cmd, bench):
         where = cmd.argv[0].text if "/" in cmd.argv[0].text else "the Python that is first on the path"
         bench.hit(DENY, "env.pip", f"{where} is not proved to be in this run's own environment", cmd)
+
+
+def _uv_home(cmd: Cmd) -> Word | None:
+    """The environment that `uv pip install --python PATH` names: the folder itself, or the one around bin/python."""
+    python = option(cmd, "-p", "--python")
+    if python is None or ("/" not in python.text and not python.text.startswith(".")):
+        return None
+    inside = python.text.rstrip("/").rpartition("/bin/")
+    return python.cut(0, len(inside[0])) if inside[1] else python
 
 
 _PACKAGE_READ = re.compile(
@@ -189,8 +201,6 @@ _SERVICE_READ = frozenset(
 
 def services(cmd: Cmd, bench: Any) -> None:
     """systemctl, service: services of the node."""
-    if cmd.name == "systemd-run":
-        return
     plain = [t for t in cmd.words()[1:] if not t.startswith("-")]
     if _boxed(cmd, bench) or not plain:
         return
@@ -364,6 +374,11 @@ _ROOT_OK = frozenset(
 
 def root(cmd: Cmd, bench: Any) -> None:
     """sudo and the like: what they run is checked by its own rules; what the guard does not know is asked about."""
+    if any(w in ("--help", "--version") for w in cmd.words()[1:2]):
+        return
+    if cmd.name in ("su", "runuser"):
+        _su(cmd, bench)
+        return
     if cmd.name in ("nsenter", "chroot"):
         if bench.inside(cmd) in ("new", "owned") and cmd.name == "chroot":
             return
@@ -377,10 +392,63 @@ def root(cmd: Cmd, bench: Any) -> None:
         bench.hit(DENY, "env.root", "a root shell is beyond the guard", cmd)
         return
     from infer_forge.guard.model import program_name
-    from infer_forge.guard.rules import TABLE
     from infer_forge.guard.unwrap import past_options
 
     at = past_options(cmd.argv, "CDghpRrtTuU", ["--user", "--group", "--host", "--prompt", "--chdir"], assignments=True)
     inner = program_name(cmd.argv[at].text) if at < len(cmd.argv) else ""
-    if inner and inner not in _ROOT_OK and inner not in TABLE and inner not in bench.pol["wrappers"]:
+    from infer_forge.guard.unwrap import SHELLS
+
+    bare = inner in SHELLS and cmd.stdin is None and all(w.text.startswith("-") for w in cmd.argv[at + 1 :])
+    if (not inner and cmd.name == "pkexec") or (bare and not any("c" in w.text for w in cmd.argv[at + 1 :])):
+        bench.hit(DENY, "env.root", "a root shell is beyond the guard", cmd)
+    if inner and not _judged(inner) and inner not in bench.pol["wrappers"]:
         bench.hit(ASK, "env.root", f"{inner} as root can change the node for everybody", cmd, targets=(inner,))
+
+
+def _judged(program: str) -> bool:
+    """Whether the rules look at all that this program writes, so that it needs no question of its own as root."""
+    from infer_forge.guard.rules import TABLE
+
+    if program in _ROOT_OK:
+        return True
+    looks = TABLE.get(program, ())
+    return any(
+        name.startswith(("process.", "containers.", "schedulers.", "env."))
+        or (name.startswith("files.") and name not in ("files.edit", "files.clone", "files.patched", "files.cache"))
+        or name in ("gpu.nvidia_smi", "gpu.amd_smi", "gpu.tools")
+        for name in looks
+    )
+
+
+def _su(cmd: Cmd, bench: Any) -> None:
+    """su and runuser: a shell of another user is beyond the guard; what `-c` runs is judged, and asked about where it is not known."""
+    from infer_forge.guard.model import program_name
+    from infer_forge.guard.unwrap import SHELLS, past_options
+
+    code = option(cmd, "-c", "--command", "--session-command")
+    if code is not None:
+        inner = program_name(code.text.split()[0]) if code.text.split() else ""
+    elif cmd.name == "runuser" and option(cmd, "-u", "--user") is not None:
+        at = past_options(cmd.argv, "ugG", ["--user", "--group"])
+        inner = program_name(cmd.argv[at].text) if at < len(cmd.argv) else ""
+    else:
+        inner = "" if cmd.stdin is None else "sh"
+    if not inner:
+        bench.hit(DENY, "env.root", "a shell of another user is beyond the guard", cmd)
+    elif not _judged(inner) and inner not in SHELLS and inner not in bench.pol["wrappers"]:
+        bench.hit(ASK, "env.root", f"{inner} as another user may change the node for everybody", cmd, targets=(inner,))
+
+
+def machines(cmd: Cmd, bench: Any) -> None:
+    """machinectl, systemd-run, systemd-nspawn: what runs outside of this session, or as a service of the node."""
+    words = cmd.words()[1:]
+    if any(w in ("--help", "--version", "-h") for w in words) or _boxed(cmd, bench):
+        return
+    plain = [w for w in words if not w.startswith("-")]
+    if cmd.name == "machinectl":
+        if plain[:1] and plain[0] not in ("list", "status", "show", "list-images", "image-status", "show-image"):
+            bench.hit(DENY, "env.services", f"machinectl {plain[0]} acts on machines of the whole node", cmd)
+    elif cmd.name == "systemd-nspawn":
+        bench.hit(ASK, "env.root", "systemd-nspawn starts a machine of its own as root", cmd)
+    elif "--user" not in words:
+        bench.hit(ASK, "env.services", "systemd-run without --user makes a service of the node", cmd)

@@ -50,6 +50,23 @@ def remove(cmd: Cmd, bench: Any) -> None:
         _delete(word, cmd, bench, recursive=recursive)
 
 
+def _protected(word: Word, cmd: Cmd, bench: Any) -> None:
+    """A path that is made or edited: only places of the guard, the system and shared models are kept off."""
+    verdict, rule, why = write(word, cmd, bench, truncating=False)
+    if verdict != ALLOW and rule not in ("files.outside", "files.overwrite", "files.remote"):
+        bench.hit(verdict, rule, why, cmd, targets=(word.text,))
+
+
+def edit(cmd: Cmd, bench: Any) -> None:
+    """Editors that are started on a file."""
+    if cmd.name in ("vim", "nvim", "vi") and flag(cmd, "RM"):
+        return
+    short = "cSsuTiwrpP" if cmd.name in ("vim", "nvim", "vi", "ex") else ""
+    for word in plain_targets(cmd, short, ("--cmd", "--eval", "--load", "-l", "-f")):
+        if not word.text.startswith("+"):
+            _protected(word, cmd, bench)
+
+
 def truncate(cmd: Cmd, bench: Any) -> None:
     """truncate(1), and punching holes."""
     if cmd.name == "fallocate" and not flag(
@@ -254,7 +271,10 @@ def in_place(cmd: Cmd, bench: Any) -> None:
         if option(cmd, "-e", "--expression", "-f", "--file") is None:
             targets = targets[1:]
     elif cmd.name == "patch":
-        targets = [w for w in (option(cmd, "-o", "--output"),) if w is not None]
+        plain = plain_targets(cmd, "iopdDFgVYzBr", ("--input", "--output", "--strip", "--directory", "--fuzz"))
+        for word in [*plain[:1], *(w for w in (option(cmd, "-o", "--output"),) if w is not None)]:
+            _protected(word, cmd, bench)
+        return
     elif cmd.name == "sqlite3":
         from infer_forge.guard.rules.where import candidates, guarded
 
@@ -273,12 +293,16 @@ def extract(cmd: Cmd, bench: Any) -> None:
     """Archives: where they are unpacked or written to."""
     texts = cmd.words()
     folder = option(cmd, "-C", "--directory", "-d") if cmd.name in ("tar", "bsdtar", "unzip") else None
+    if cmd.name == "7z":
+        folder = next((w.cut(2) for w in cmd.argv[1:] if w.text.startswith("-o") and len(w.text) > 2), None)
     first = texts[1] if len(texts) > 1 else ""
     extracting = (
         (cmd.name == "unzip" and not flag(cmd, "ltpvZ"))
-        or "x" in first.lstrip("-").split("=")[0][:4]
-        or any(t in ("-x", "--extract", "--get") for t in texts)
+        or ("x" in first.lstrip("-").split("=")[0][:4] and first[:2] not in ("-C", "-f", "--"))
+        or any(t in ("-x", "--extract", "--get") or re.fullmatch(r"-[a-zBEJZ]*x[a-zBEJZ]*f?", t) for t in texts[1:])
     )
+    if extracting:
+        _unpacked(cmd, bench, folder)
     if cmd.name in ("tar", "bsdtar") and any(t == "--remove-files" for t in texts):
         bench.hit(ASK, "files.delete", "tar removes the files after adding them", cmd)
     if folder is not None and extracting:
@@ -296,15 +320,49 @@ def extract(cmd: Cmd, bench: Any) -> None:
             _write(archive, cmd, bench, truncating=True)
 
 
+def patched(cmd: Cmd, bench: Any) -> None:
+    """git apply, git am, patch: the files that a readable patch changes; one that cannot be read is not judged here."""
+    from infer_forge.guard import gitcmd
+    from infer_forge.guard.output import read_file
+
+    if cmd.name == "git":
+        parsed = gitcmd.Git(cmd)
+        if parsed.verb not in ("apply", "am") or "--check" in parsed.texts():
+            return
+        sources = [w for w in parsed.args if not w.text.startswith("-")]
+        sources += list(cmd.stdin.files) if cmd.stdin else []
+    else:
+        named = option(cmd, "-i", "--input")
+        sources = [*([named] if named is not None else plain_targets(cmd, "pdDFgVYzBro")[1:2])]
+        sources += list(cmd.stdin.files) if cmd.stdin else []
+    texts = [read_file(word, cmd.cwds, bench.shell.notes) for word in sources]
+    if cmd.stdin is not None and cmd.stdin.text:
+        texts.append(cmd.stdin.text)
+    for text in texts:
+        for match in re.finditer(r"^(?:\+\+\+|---|rename to|copy to) (?:[ab]/)?([^\t\n]+)", text or "", re.MULTILINE):
+            if match.group(1) != "/dev/null":
+                _protected(Word(match.group(1), quoted=True), cmd, bench)
+
+
+def _unpacked(cmd: Cmd, bench: Any, folder: Word | None) -> None:
+    """Members that are named, and a folder that holds the guard's own files: the archive may carry new ones."""
+    from infer_forge.guard.rules.where import candidates, holds_own
+
+    for path in candidates(folder or Word("."), cmd, bench, follow=True) or []:
+        if holds_own(path, bench):
+            bench.hit(DENY, "guard.self", f"{path} holds files of the guard, which an archive may replace", cmd)
+    root = f"{folder.text.rstrip('/')}/" if folder is not None else ""
+    for word in plain_targets(cmd, "fCd", ("--file", "--directory"))[1 if cmd.name == "unzip" else 0 :]:
+        verdict, rule, why = write(Word(root + word.text, word.dyn), cmd, bench, truncating=False)
+        if rule == "guard.self":
+            bench.hit(verdict, rule, why, cmd, targets=(word.text,))
+
+
 def output(cmd: Cmd, bench: Any) -> None:
     """Programs with an output option; touch and mkdir only where the guard's own files are concerned."""
     if cmd.name in ("touch", "mkdir", "mknod", "mkfifo"):
-        from infer_forge.guard.rules.where import candidates, guarded
-
         for word in plain_targets(cmd, "mdrtZ", ("--mode", "--date", "--reference")):
-            for path in candidates(word, cmd, bench, follow=True) or []:
-                if guarded(path, bench):
-                    bench.hit(DENY, "guard.self", f"{path} belongs to the guard or to a locked record", cmd)
+            _protected(word, cmd, bench)
         return
     folder = option(cmd, "-P", "--directory-prefix") if cmd.name == "wget" else None
     if folder is not None:
@@ -316,8 +374,18 @@ def output(cmd: Cmd, bench: Any) -> None:
         "tree": ("-o",),
     }.get(cmd.name, ())
     target = option(cmd, *names) if names else None
+    if target is None and cmd.name in ("curl", "wget"):
+        target = _clustered(cmd, "o" if cmd.name == "curl" else "O")
     if target is not None and target.text not in ("-", ""):
         _write(target, cmd, bench, truncating=True)
+
+
+def _clustered(cmd: Cmd, letter: str) -> Word | None:
+    """The value of an option at the end of a cluster: `curl -so FILE`."""
+    for i, word in enumerate(cmd.argv[1:-1], 1):
+        if re.fullmatch(rf"-[a-zA-Z]+{letter}", word.text):
+            return cmd.argv[i + 1]
+    return None
 
 
 def clone(cmd: Cmd, bench: Any) -> None:

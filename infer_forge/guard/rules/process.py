@@ -315,10 +315,21 @@ def multiplexer(cmd: Cmd, bench: Any) -> None:
     run = bench.ctx.run_id or "\0"
     if cmd.name == "screen":
         if "-wipe" in texts or ("-X" in texts and any(t in ("quit", "kill") for t in texts)):
-            bench.hit(ASK, "process.session", "this ends a screen session that may be another run's", cmd)
+            named = option(cmd, "-S")
+            mine = named is not None and run in named.text
+            bench.hit(
+                ASK if mine else DENY,
+                "process.session",
+                "the session carries the run's name, which is no proof that the run made it"
+                if mine
+                else "the session is not proved to be this run's",
+                cmd,
+            )
         return
     if verb == "kill-server":
         bench.hit(DENY, "process.session", "this ends every tmux session of the user, other runs included", cmd)
+    elif any(t.startswith("respawn") for t in texts[:1]) and "-k" in texts:
+        bench.hit(ASK, "process.session", "-k kills what runs there, which is not proved to be this run's", cmd)
     elif verb in ("kill-session", "kill-window", "kill-pane"):
         target = option(cmd, "-t")
         if "-a" in texts or (target is None and verb == "kill-session"):

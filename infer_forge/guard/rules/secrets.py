@@ -97,7 +97,8 @@ def show(cmd: Cmd, bench: Any) -> None:
     if name == "printenv":
         plain = [w for w in words if not w.startswith("-")]
         if not plain:
-            bench.hit(DENY, "secrets.environment", "this prints every variable, secrets included", cmd)
+            if not _filtered(cmd, bench):
+                bench.hit(DENY, "secrets.environment", "this prints every variable, secrets included", cmd)
         elif any(redact.is_secret_name(p) for p in plain):
             bench.hit(DENY, "secrets.show", "this prints a secret into the transcript", cmd, targets=tuple(plain[:1]))
         return
@@ -107,7 +108,7 @@ def show(cmd: Cmd, bench: Any) -> None:
             if words[i] in ("-i", "-", "--ignore-environment") or words[i].startswith(("-S", "--split")):
                 return
             i += 2 if words[i] in ("-u", "-C", "--unset", "--chdir") else 1
-        if i >= len(words):
+        if i >= len(words) and not _filtered(cmd, bench):
             bench.hit(DENY, "secrets.environment", "this prints every variable, secrets included", cmd)
         return
     if name in ("set", "export", "declare", "typeset"):
@@ -124,6 +125,38 @@ def show(cmd: Cmd, bench: Any) -> None:
     if name in ("history", "compgen", "echo", "printf"):
         return
     files(cmd, bench)
+
+
+_PLAIN_NAMES = re.compile(
+    r"(?:CUDA|NCCL|TORCH|PYTORCH|SGLANG|SGL|VLLM|TRTLLM|TRITON|LD_|LIBRARY|PATH|PYTHON|CONDA|VIRTUAL_ENV|SLURM|OMP|MKL|CUBLAS|CUDNN|FLASHINFER|GLOO|UCX|MPI"
+    r"|OMPI|NVIDIA|NVTE|HIP|ROC|HSA|HF_HOME|HF_HUB_CACHE|TRANSFORMERS_CACHE|HOME|USER|LANG|LC_|TERM|SHELL|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_|TMPDIR|PWD"
+    r"|INFER_FORGE|XDG|JAX|XLA|NUMBA|DEEPSPEED|ACCELERATE|TOKENIZERS|OPENBLAS|VISIBLE)[\w.*=]*"
+)
+"""Beginnings of variable names that hold settings and no secrets."""
+
+
+def _filtered(cmd: Cmd, bench: Any) -> bool:
+    """Whether what is printed ends in a count, in names alone, or in lines of variables that hold no secrets."""
+    for reader in bench.shell.cmds:
+        if reader.stdin is None or cmd not in reader.stdin.cmds or not reader.argv:
+            continue
+        texts = reader.words()[1:]
+        if reader.name == "wc":
+            return True
+        if reader.name == "cut":
+            return "-f1" in texts and ("-d=" in texts or "=" in texts)
+        if reader.name in ("grep", "egrep", "rg"):
+            options = "".join(t[1:] for t in texts if t.startswith("-"))
+            plain = [t for t in texts if not t.startswith("-")]
+            if reader.argv[-1].dyn or len(plain) != 1 or not set(options) <= set("EFGPcqinowhsI"):
+                return False
+            if "c" in options or "q" in options:
+                return True
+            pieces = [re.sub(r"[\^$()\\]", "", p) for p in plain[0].replace("\\|", "|").split("|")]
+            good = all(_PLAIN_NAMES.fullmatch(p.upper() if "i" in options else p) for p in pieces)
+            return good and not any(redact.is_secret_name(p) for p in pieces)
+        return False
+    return False
 
 
 _READERS = frozenset(
@@ -323,7 +356,9 @@ def _cloud(cmd: Cmd, words: list[str], bench: Any) -> None:
         )
 
 
-def _hf(cmd: Cmd, _words: list[str], bench: Any) -> None:
+def _hf(cmd: Cmd, words: list[str], bench: Any) -> None:
+    if [w for w in words if not w.startswith("-")][:2] == ["auth", "token"]:
+        bench.hit(DENY, "secrets.show", "this prints a token into the transcript", cmd)
     token = option(cmd, "--token")
     if token is not None and (token.text or token.dyn):
         bench.hit(
@@ -350,7 +385,17 @@ def _kubectl(cmd: Cmd, words: list[str], bench: Any) -> None:
         bench.hit(DENY, "secrets.show", "--raw prints keys and tokens", cmd)
 
 
-def _curl(cmd: Cmd, _words: list[str], bench: Any) -> None:
+def _curl(cmd: Cmd, words: list[str], bench: Any) -> None:
+    for i, word in enumerate(words):
+        path = word[7:] if word.startswith("file://") else ""
+        if "@" in word and (word.startswith("@") or "=@" in word or re.match(r"^(?:-d|-F|--data|--form)", word)):
+            path = word.partition("@")[2].split(";")[0]
+        elif i and words[i - 1] in ("-T", "--upload-file", "--post-file", "--body-file"):
+            path = word
+        elif word.startswith(("--post-file=", "--body-file=", "--upload-file=")):
+            path = word.partition("=")[2]
+        if path and matches(path, bench.pol["secret_files"]) and not matches(path, bench.pol["secret_files_not"]):
+            bench.hit(DENY, "secrets.file", f"{path} holds credentials", cmd, targets=(word,))
     user = option(cmd, "-u", "--user", "--proxy-user")
     if user is not None and re.search(r":.", user.text):
         why = "a password in the arguments is seen in ps"
@@ -361,6 +406,7 @@ def _curl(cmd: Cmd, _words: list[str], bench: Any) -> None:
 
 _TOOLS: dict[str, Any] = {
     "curl": _curl,
+    "wget": _curl,
     "docker": _docker,
     "podman": _docker,
     "docker-compose": _docker,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from infer_forge.guard.model import ASK, DENY, Cmd
+from infer_forge.guard.model import ASK, DENY, Cmd, Word
 
 
 def commands(cmd: Cmd, bench: Any) -> None:
@@ -73,3 +73,53 @@ def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
         r"^(?:plugin|mcp) (?:remove|uninstall|disable)\b", " ".join(w for w in words if not w.startswith("-"))
     ):
         bench.hit(ASK, "guard.self", "this may take the guard's hook or server out of the client", cmd)
+
+
+HINT = re.compile(
+    r"guard\.yaml|infer-forge\.yaml|\.claude|\.codex|infer-forge/|contract\.lock|baseline\.lock|\.ledger|\.git/(?:hooks|config)"
+)
+_READS = frozenset(
+    (
+        "cat", "tac", "less", "more", "head", "tail", "bat", "nl", "grep", "egrep", "fgrep", "rg", "ag", "ls", "ll",
+        "stat", "file", "wc", "diff", "cmp", "comm", "colordiff", "delta", "sha256sum", "sha1sum", "md5sum", "cksum",
+        "b2sum", "echo", "printf", "test", "[", "[[", "cd", "pushd", "realpath", "readlink", "dirname", "basename",
+        "du", "tree", "find", "fd", "jq", "xxd", "od", "hexdump", "strings", "cut", "uniq", "column", "infer-forge",
+        "infer-forge-guard", "yamllint", "prettier", "check-jsonschema", "ajv", "export", "true", ":", "which",
+        "type", "ssh", "scp", "source", ".", "for", "case", "exit", "sudo", "env", "nice", "timeout", "time",
+        "xargs", "base64", "zcat", "gzip", "docker", "podman", "claude", "codex", "gh", "glab",
+    )
+)  # fmt: skip
+_JUDGED = ("files.", "traceable.")
+_GIT_WRITES = frozenset(("mv", "stash", "update-index", "sparse-checkout"))
+
+
+def named(cmd: Cmd, bench: Any) -> None:
+    """A file of the guard that is handed to a program whose other rules do not look at files, and that is known to do more than read."""
+    from infer_forge.guard.rules import TABLE
+    from infer_forge.guard.rules.where import candidates, guarded, holds_own
+
+    name = cmd.name
+    if name in _READS or (name != "git" and any(f.startswith(_JUDGED) for f in TABLE.get(name, ()))):
+        return
+    words = [w for w in cmd.argv[1:] if HINT.search(w.text)]
+    if name == "git":
+        from infer_forge.guard import gitcmd
+
+        parsed = gitcmd.Git(cmd)
+        if parsed.verb not in _GIT_WRITES or (parsed.verb == "stash" and parsed.texts()[:1] in (["list"], ["show"])):
+            return
+    for word in words:
+        text = re.sub(r"^-[a-zA-Z]|^--[\w-]+=|^\w+=", "", word.text)
+        paths = candidates(Word(text, word.dyn), cmd, bench, follow=True) or []
+        if any(guarded(p, bench) or holds_own(p, bench) for p in paths):
+            writes = (
+                name == "git"
+                or name in _WRITERS
+                or any(w.text in ("-i", "--in-place", "-o", "--output") for w in cmd.argv[1:])
+            )
+            why = f"{text} belongs to the guard or to a locked record, and what {name} does to it is not known"
+            bench.hit(DENY if writes else ASK, "guard.self", why, cmd, targets=(word.text,))
+            return
+
+
+_WRITERS = frozenset(("split", "csplit", "7z", "7za", "tac", "iconv", "ssh-keygen", "openssl", "objcopy", "gcc"))

@@ -30,6 +30,7 @@ def candidates(word: Word, cmd: Cmd, bench: Any, *, follow: bool) -> list[str] |
     text = word.text
     if text.startswith("~") and not word.quoted:
         text = bench.ctx.home + text[1:] if text[1:2] in ("", "/") else f"/home/{text[1:]}"
+    text = _through_link(text, bench)
     out: list[str] = []
     for cwd in cmd.cwds:
         if text.startswith("/"):
@@ -56,6 +57,18 @@ def candidates(word: Word, cmd: Cmd, bench: Any, *, follow: bool) -> list[str] |
         except (OSError, ValueError):
             return None
     return list(dict.fromkeys(out))
+
+
+def _through_link(text: str, bench: Any) -> str:
+    """A path below a symbolic link that the same command line makes, as it will be found."""
+    linked: dict[str, str] = bench.shell.notes.get("linked") or {}
+    for name, target in linked.items():
+        clean = os.path.normpath(text) if linked else text
+        if clean.startswith(f"{name}/"):
+            real = target if target.startswith(("/", "~")) else os.path.join(os.path.dirname(name), target)
+            real = bench.ctx.home + real[1:] if real.startswith("~/") or real == "~" else real
+            return real.rstrip("/") + clean[len(name) :]
+    return text
 
 
 def mapped(path: str, cmd: Cmd, bench: Any) -> str | None:
@@ -94,6 +107,15 @@ def guarded(path: str, bench: Any, *, tree: bool = False) -> bool:
         ):
             return True
     return matches(path, bench.pol["self_patterns"])
+
+
+def holds_own(folder: str, bench: Any) -> bool:
+    """Whether files of the guard lie right in a folder; a home does not count, whose own files are many."""
+    clean = folder.rstrip("/")
+    if clean == os.path.realpath(bench.ctx.home):
+        return False
+    named = os.path.basename(clean) in (".claude", ".codex", "infer-forge", ".infer-forge")
+    return named or any(os.path.dirname(root) == clean for root in bench.pol["self_paths"])
 
 
 def _pattern_guarded(pattern: str, bench: Any) -> bool:
