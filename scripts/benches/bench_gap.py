@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from benches import Row
 from infer_forge.bench import stats
-from scripts.benches import Row
 
 if TYPE_CHECKING:
     import numpy as np

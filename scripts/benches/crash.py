@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scripts.benches import Row
+from benches import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 _MEASURE = """

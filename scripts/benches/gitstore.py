@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from scripts.benches import Row
+from benches import Row
 
 REF = "refs/bench/claims"
 ENTRIES = 200

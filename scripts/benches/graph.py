@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from benches import Row
+from benches.places import home
 
 NODES = 5000
 GOAL_MS = 200.0
@@ -46,20 +44,6 @@ def make(path: Path, nodes: int) -> None:
     path.write_text(json.dumps({"nodes": items, "edges": edges}))
 
 
-@contextmanager
-def _home() -> Generator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        before = os.environ.get("INFER_FORGE_HOME")
-        os.environ["INFER_FORGE_HOME"] = folder
-        try:
-            yield Path(folder)
-        finally:
-            if before is None:
-                del os.environ["INFER_FORGE_HOME"]
-            else:
-                os.environ["INFER_FORGE_HOME"] = before
-
-
 def _ms(work: Callable[[], object], rounds: int = 5) -> float:
     """Median wall time."""
     times: list[float] = []
@@ -82,8 +66,8 @@ def ready_and_impact() -> list[Row]:
     """The two answers at 5,000 nodes: in a process that runs on, and as a command."""
     from infer_forge.tasks import graph, open_store
 
-    with _home() as home:
-        file = home / "graph.json"
+    with home() as folder:
+        file = folder / "graph.json"
         make(file, NODES)
         store = open_store()
         begun = time.perf_counter()
@@ -131,7 +115,7 @@ def bound_tasks() -> list[Row]:
     count = 1000
     contract = {"goal": "one file is made", "scope": "this folder and nothing else"}
     body = define.definition_of({"type": "code", "title": "Write a file", "contract": contract}).model_dump(mode="json")
-    with _home():
+    with home():
         store = open_store()
         names = [f"t-{n:05d}" for n in range(count)]
         for name in names:

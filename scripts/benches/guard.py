@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scripts.benches import Row
+from benches import Row
+from benches.places import home
 
 ROUNDS = 60
 BARE = "import tree_sitter, tree_sitter_bash, json, re"
@@ -42,23 +42,16 @@ def hook() -> list[Row]:
     from infer_forge.guard import policy
     from infer_forge.guard.hook_config import executable, payload
 
-    with tempfile.TemporaryDirectory() as home:
+    with home() as folder:
         # An installed package has its bytecode; a machine that writes none would time the compiler on every call.
-        env = {**os.environ, "INFER_FORGE_HOME": home, "PYTHONPYCACHEPREFIX": f"{home}/pyc"}
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": f"{folder}/pyc"}
         env.pop("PYTHONDONTWRITEBYTECODE", None)
-        kept, os.environ["INFER_FORGE_HOME"] = os.environ.get("INFER_FORGE_HOME"), home
-        try:
-            policy.compile_policy(home)
-        finally:
-            if kept is None:
-                del os.environ["INFER_FORGE_HOME"]
-            else:
-                os.environ["INFER_FORGE_HOME"] = kept
+        policy.compile_policy(str(folder))
         mine: list[float] = []
         bare: list[float] = []
         line = [executable(), "--client", "claude"]
         for number in range(-len(COMMANDS), ROUNDS):
-            data = json.dumps(payload("claude", COMMANDS[number % len(COMMANDS)], home)).encode()
+            data = json.dumps(payload("claude", COMMANDS[number % len(COMMANDS)], str(folder))).encode()
             bare.append(_timed([sys.executable, "-c", BARE], b"", env))
             mine.append(_timed(line, data, env))
         bare, mine = bare[len(COMMANDS) :], mine[len(COMMANDS) :]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scripts.benches import Row
+from benches import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR_ACTIONS = "AlpriElse_cs599k__rms_norm_matrix_ncu-reports_2025-04-21_v2-float4.ncu-rep"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from scripts.benches import Row
-from scripts.benches.gitstore import WHO, scratch
+from benches import Row
+from benches.gitstore import WHO, scratch
 
 WRITERS, EACH = 8, 12
 DAY = 1440

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from benches import Row
-from trace_gen import SPECS, WORKING_SEEDS, Spec, generate
+from benches import Row, places
+from trace_gen import SPECS, WORKING_SEEDS, Spec
 
 _RUNS = 3
 FAMILIES = (
@@ -49,12 +48,7 @@ def speed() -> list[Row]:
     from infer_forge import trace as room
     from infer_forge.pipeline import clusters, steady, structure
 
-    folder = Path(tempfile.gettempdir()) / "infer-forge-bench"
-    folder.mkdir(exist_ok=True)
-    path = folder / "big1m.trace.json.gz"
-    if not path.is_file():
-        made, _ = generate(SPECS["big1m"], path.with_name(f"part-{path.name}"), truth=False)
-        os.replace(made[0], path)
+    path = places.trace("big1m", SPECS["big1m"])
     room.load(path)
     best = 1e9
     for _ in range(_RUNS):

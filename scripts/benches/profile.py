@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benches import Row
+from benches.places import kept, trace
 from benches.process import spent
 from trace_gen import generate
 from trace_gen.model import Spec, Step
@@ -23,21 +24,11 @@ _TRIAGE = ("-m", "infer_forge.cli.main", "triage", "--format", "json", "--out", 
 _RUNS = 3
 
 
-def _work() -> Path:
-    folder = Path(tempfile.gettempdir()) / "infer-forge-bench"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 def _trace(events: int) -> Path:
     """A stack-heavy SGLang-shaped trace of about so many events; made once, kept between runs."""
-    path = _work() / f"stacks-{events}.trace.json.gz"
-    if not path.is_file():
-        steps = (Step("prefill", 2, 4096), *(Step("decode", generation=16) for _ in range(3)))
-        spec = Spec(family="qwen3_moe", layers=48, steps=steps, stacks=True, frames=12, noise_ops=2, events=events)
-        made, _ = generate(spec, path.with_name(f"part-{path.name}"), truth=False)
-        os.replace(made[0], path)
-    return path
+    steps = (Step("prefill", 2, 4096), *(Step("decode", generation=16) for _ in range(3)))
+    spec = Spec(family="qwen3_moe", layers=48, steps=steps, stacks=True, frames=12, noise_ops=2, events=events)
+    return trace(f"stacks-{events}", spec)
 
 
 def _timed(argv: list[str], env: dict[str, str] | None = None, *, cpu: bool = False) -> tuple[float, float]:
@@ -108,10 +99,7 @@ def windows() -> list[Row]:
     with tempfile.TemporaryDirectory() as home:
         env = {"INFER_FORGE_HOME": home}
         for one in (True, False):
-            path = _work() / f"windows-{one}.trace.json.gz"
-            if not path.is_file():
-                spec = Spec(family="llama", layers=1, steps=steps, cycles=1000, one_window=one)
-                generate(spec, path, truth=False)
+            path = trace(f"windows-{one}", Spec(family="llama", layers=1, steps=steps, cycles=1000, one_window=one))
             took[one] = _best(lambda p=path: _timed([*_TRIAGE, str(p), "--no-cache"], env, cpu=True), 5)[0]
     more = took[False] - took[True]
     base = f"one window {took[True]:.2f} s CPU"
@@ -120,11 +108,13 @@ def windows() -> list[Row]:
 
 def ranks() -> list[Row]:
     """A directory of 8 ranks against one of them."""
-    folder = _work() / "ranks"
-    if not folder.is_dir():
+
+    def make(folder: Path) -> None:
         folder.mkdir()
         spec = Spec(family="qwen3_moe", layers=24, ranks=8, stacks=True, cycles=8)
         generate(spec, folder / "t.trace.json.gz", truth=False)
+
+    folder = kept("ranks", make)
     one = sorted(folder.glob("*.json.gz"))[0]
     with tempfile.TemporaryDirectory() as home:
         env = {"INFER_FORGE_HOME": home}
@@ -161,8 +151,7 @@ def exactness() -> list[Row]:
     import gzip
     from fractions import Fraction
 
-    path = _work() / "exact.trace.json.gz"
-    generate(Spec(family="qwen3_moe", layers=12, cycles=4, stacks=True), path, truth=False)
+    path = trace("exact", Spec(family="qwen3_moe", layers=12, cycles=4, stacks=True))
     with gzip.open(path) as file:
         document = json.loads(file.read(), parse_float=Fraction)
     device = ("kernel", "gpu_memcpy", "gpu_memset")

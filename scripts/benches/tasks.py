@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scripts.benches import Row
+from benches import Row
+from benches.places import home
 
 DEFINITION: dict[str, Any] = {
     "type": "code",
@@ -27,20 +25,6 @@ DEFINITION: dict[str, Any] = {
     "exit_criteria": ["the file is there"],
 }
 EVENTS, TASKS, RUNS = 400, 100, 10
-
-
-@contextmanager
-def _home() -> Generator[Path]:
-    """A home of its own for stores and state."""
-    before = os.environ.get("INFER_FORGE_HOME")
-    with tempfile.TemporaryDirectory(prefix="forge-bench-tasks-") as folder:
-        os.environ["INFER_FORGE_HOME"] = folder
-        try:
-            yield Path(folder)
-        finally:
-            os.environ.pop("INFER_FORGE_HOME")
-            if before is not None:
-                os.environ["INFER_FORGE_HOME"] = before
 
 
 def _started(store: Any) -> str:
@@ -66,8 +50,7 @@ def histories() -> list[Row]:
     from infer_forge.tasks import define, events, views
     from infer_forge.tasks.state import load
 
-    os.environ["INFER_FORGE_NO_FSYNC"] = "1"
-    with _home():
+    with home(INFER_FORGE_NO_FSYNC="1"):
         store = events.open_store()
         long = _started(store)
         for number in range(EVENTS):
@@ -76,7 +59,6 @@ def histories() -> list[Row]:
         for _ in range(TASKS):
             _started(store)
         many = _timed(lambda: views.list_report(store))
-    os.environ.pop("INFER_FORGE_NO_FSYNC")
     return [
         Row(f"state of a task of {EVENTS} events", "under 0.2 s", round(one, 3), "s", "chain verified", one < 0.2),
         Row(f"list of {TASKS} tasks", "under 1 s", round(many, 3), "s", "each chain verified", many < 1.0),
@@ -87,18 +69,18 @@ def doors() -> list[Row]:
     """The Stop hook from start to answer, and what `task record` adds to a command that does nothing."""
     from infer_forge.tasks import binding, events, execute
 
-    with _home() as home:
+    with home() as folder:
         store = events.open_store()
         task = _started(store)
-        binding.bind(task, str(home))
-        payload = json.dumps({"hook_event_name": "Stop", "stop_hook_active": False, "cwd": str(home)}).encode()
+        binding.bind(task, str(folder))
+        payload = json.dumps({"hook_event_name": "Stop", "stop_hook_active": False, "cwd": str(folder)}).encode()
         words = [str(Path(sys.executable).parent / "infer-forge"), "task", "stop-check", "--hook"]
         hook = _timed(lambda: subprocess.run(words, input=payload, capture_output=True, check=True))
         plain = _timed(lambda: subprocess.run(["true"], check=True))
-        execute.record(store, task, ["true"], label="warm", cwd=str(home))
+        execute.record(store, task, ["true"], label="warm", cwd=str(folder))
         begin = time.perf_counter()
         for number in range(RUNS):
-            execute.record(store, task, ["true"], label=f"run-{number}", cwd=str(home))
+            execute.record(store, task, ["true"], label=f"run-{number}", cwd=str(folder))
         added = (time.perf_counter() - begin) / RUNS - plain
     return [
         Row(

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benches import Row
+from benches.places import trace
 from benches.process import spent
-from trace_gen import SPECS, generate
+from trace_gen import SPECS
 
 _LOAD = "import gzip, json, sys; json.load(gzip.open(sys.argv[1]))"
 _READ = "import sys; from infer_forge.trace import load; load(sys.argv[1], cache=False)"
@@ -23,13 +24,7 @@ _ALONE = {"INFER_FORGE_TRACE_WORKER": "1"}
 
 def _trace(name: str) -> Path:
     """A generated trace, made once a machine."""
-    folder = Path(tempfile.gettempdir()) / "infer-forge-bench"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"trace-{name}.trace.json.gz"
-    if not path.is_file():
-        made, _ = generate(SPECS[name], path.with_name(f"part-{path.name}"), truth=False)
-        os.replace(made[0], path)
-    return path
+    return trace(name, SPECS[name])
 
 
 def _run(program: str, path: Path, home: str, **more: str) -> tuple[float, float, float]:

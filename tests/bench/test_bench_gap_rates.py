@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benches import bench_gap
 from infer_forge.bench import stats
-from scripts.benches import bench_gap
 
 near: Any = pytest.approx  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
