@@ -142,7 +142,8 @@ def test_every_ready_configuration_is_checked_by_the_same_code() -> None:
 
 def test_the_ready_configurations_are_what_their_table_gives() -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "search_configs.py"), "--check"],
+        [sys.executable, "-m", "chores.search_configs", "--check"],
+        cwd=ROOT / "scripts",
         capture_output=True,
         text=True,
         timeout=60,

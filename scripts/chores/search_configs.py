@@ -1,6 +1,6 @@
 """Make the ready search configurations in references/search from one table, and check them with the product's own code.
 
-`python scripts/search_configs.py` writes them; `--check` only says whether they are what the table gives. Model facts are
+`python -m chores.search_configs` writes them; `--check` only says whether they are what the table gives. Model facts are
 those of the public config.json files; GPU counts leave room for weights and KV cache. Backend names are each framework's
 own, drafted from its public documentation and not run: the image's help and a search decide.
 """
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from chores import ROOT
 from infer_forge.bench.search_config import config_of
 
-ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "references" / "search"
 CHECKED = "drafted 2026-11 from public documentation; no flag was run: infer-forge engine help-snapshot decides"
 
@@ -188,7 +187,7 @@ def made(entry: Entry) -> dict[str, Any]:
 
 def text(entry: Entry) -> str:
     """The file of one entry."""
-    head = "# Made by scripts/search_configs.py; change the table there.\n"
+    head = "# Made by scripts/chores/search_configs.py; change the table there.\n"
     text: str = yaml.safe_dump(made(entry), sort_keys=False, width=110, allow_unicode=True)  # pyright: ignore[reportUnknownMemberType]
     return head + text
 
