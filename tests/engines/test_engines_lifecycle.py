@@ -304,7 +304,9 @@ def test_the_command_line_starts_watches_and_stops(tmp_path: Path) -> None:
     code, told, err = run("engine", "stop", folder, "--format", "json")
     assert code == 0, err
     assert told["engine"]["stopped"]["left"] == []
-    assert run("engine", "health", folder, "--require", "healthy")[0] == 4
+    code, told, err = run("engine", "health", folder, "--require", "healthy", "--format", "json")
+    assert (code, told["health"]["status"]) == (4, told["engine"]["status"])
+    assert "required was healthy" in err
     assert run("engine", "start", "--", "bash", "-c", "vllm serve m")[0] == 4
     code, _, err = run(
         "engine", "start", "--folder", str(tmp_path), "--wait", "20", "--", *launch("vllm"), settings="oom_start"
