@@ -15,6 +15,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command
 
 if TYPE_CHECKING:
+    from infer_forge.engines.help_text import Snapshot
     from infer_forge.engines.lifecycle import Engine
 
 _PASS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -83,6 +84,25 @@ def env(framework: str | None, place_spec: str, python: str) -> Report:
     if facts.get("gpus") is None:
         report.summary.append("no GPU could be seen there")
     return report
+
+
+def _command_findings(taken: Snapshot | None, *, masked: bool) -> list[Finding]:
+    """What a reader of written commands must know: flags that nobody verified, or long ago, and words that are masked."""
+    step = "infer-forge engine help-snapshot"
+    found: list[Finding] = []
+    if masked:
+        said = "a word holds a secret; this report ends up in logs, so it is masked"
+        found.append(Finding("SECRET_MASKED", said, next_step="put the value in where the command is run"))
+    if taken is None:
+        said = "no help snapshot was given, so no flag is verified"
+        return [*found, Finding("FLAGS_UNVERIFIED", said, next_step=step)]
+    from infer_forge.engines import help_text
+
+    days = help_text.age_days(taken.server)
+    if days > help_text.OLD_DAYS:
+        said = f"the help snapshot is {round(days)} days old"
+        found.append(Finding("HELP_OLD", said, figure=round(days), threshold=help_text.OLD_DAYS, next_step=step))
+    return found
 
 
 @command.command("command", context_settings=_PASS)
@@ -164,34 +184,7 @@ def command_(
         "notes": list(loader.notes),
     }
     report.summary = ["server: " + shlex.join(shown), "client: " + shlex.join(shown_load)]
-    if (shown, shown_load) != (server, load):
-        report.findings.append(
-            Finding(
-                "SECRET_MASKED",
-                "a word holds a secret; this report ends up in logs, so it is masked",
-                next_step="put the value in where the command is run",
-            )
-        )
-    if taken is not None and help_text.age_days(taken.server) > help_text.OLD_DAYS:
-        days = round(help_text.age_days(taken.server))
-        report.findings.append(
-            Finding(
-                "HELP_OLD",
-                f"the help snapshot is {days} days old",
-                "warning",
-                days,
-                help_text.OLD_DAYS,
-                "infer-forge engine help-snapshot",
-            )
-        )
-    if taken is None:
-        report.findings.append(
-            Finding(
-                "FLAGS_UNVERIFIED",
-                "no help snapshot was given, so no flag is verified",
-                next_step="infer-forge engine help-snapshot",
-            )
-        )
+    report.findings = _command_findings(taken, masked=(shown, shown_load) != (server, load))
     return report
 
 
