@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import ForgeError, InputUnusable
-from infer_forge.base.redact import redact
+from infer_forge.base.redact import redact, redact_arguments
 from infer_forge.bench.row_facts import conditions, environment_digest, plan_of, point_of
 from infer_forge.bench.search_config import Candidate, SearchConfig
 from infer_forge.bench.session import Launch, Session, Task, free_port, tasks
@@ -181,7 +181,7 @@ def _run(session: Session, candidate: Candidate, engine: lifecycle.Engine, launc
         done = runner.Place().run(argv, timeout_s=session.config.budget.run_timeout_s)
     except ForgeError as fault:
         row = _empty(session, "failed", f"the load generator was not started: {fault.what}")
-        row.benchmark_command = redact(shlex.join(argv))
+        row.benchmark_command = shlex.join(redact_arguments(argv))
         return row
     Path(f"{plan.result}.log").write_text(redact(done.out + done.err), encoding="utf-8")
     written = _written(Path(plan.result))
@@ -201,7 +201,7 @@ def _run(session: Session, candidate: Candidate, engine: lifecycle.Engine, launc
             row = import_file(written).rows[-1]
         except InputUnusable as fault:
             row = _empty(session, "failed", f"its result cannot be used: {fault.what}")
-    row.benchmark_command = redact(shlex.join(argv))
+    row.benchmark_command = shlex.join(redact_arguments(argv))
     row.artifacts.raw_result = str(written) if written else None
     return row
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused
 from infer_forge.base.records import Finding, Report
+from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
 from infer_forge.bench import driver
 from infer_forge.bench.ledger_rows import RowStore
@@ -287,7 +288,7 @@ def plan_report(config: SearchConfig, planned: Sequence[Planned], store: RowStor
     names = ("framework", "candidate", "name", "state", "status", "launches", "command", "note")
     table = Table("candidates", [Column(n, "int" if n == "launches" else "text") for n in names])
     for p in planned:
-        line = shlex.join(p.candidate.command(config, 0))
+        line = shlex.join(redact_arguments(p.candidate.command(config, 0)))
         table.rows.append(
             [p.candidate.framework, p.candidate.id, p.candidate.name, p.state, p.status, p.launches, line, p.note]
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 
 from infer_forge.base.errors import HumanNeeded, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
+from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import Finite, report_command, require
 
@@ -195,10 +197,9 @@ def pilot(
 
         base = candidates(load_config(config), framework)[0]
         if dry_run:
-            report = Report(
-                "bench_pilot", extra={"command": base.command(load_config(config), 0), "launches": launches}
-            )
-            report.summary = [f"{launches} launches of {base.id}: " + " ".join(base.command(load_config(config), 0))]
+            words = redact_arguments(base.command(load_config(config), 0))
+            report = Report("bench_pilot", extra={"command": words, "launches": launches})
+            report.summary = [f"{launches} launches of {base.id}: {shlex.join(words)}"]
             return report
         found = trial.run(_session(run_dir, config, "pilot", helps=False), framework, launches)
     made = trial.report(trial.estimate_noise(found, metric=metric, threshold=threshold, max_launches=max_launches))

@@ -273,6 +273,22 @@ def test_a_killed_search_leaves_no_server_behind_and_goes_on(tmp_path: Path) -> 
     assert session.store.ledger.verify().ok
 
 
+def test_planned_commands_hold_no_value_of_an_api_key(tmp_path: Path) -> None:
+    raw = raw_config(str(make_model(tmp_path / "model")))
+    for engine in raw["engines"]:
+        engine["flags"] = ["--api-key", "swordfish"]
+    path = tmp_path / "c.yaml"
+    path.write_text(yaml.safe_dump(raw))  # pyright: ignore[reportUnknownMemberType]
+    for words in (("search",), ("pilot", "--launches", "2")):
+        argv = [*words, "--run", str(tmp_path / "run"), "--config", str(path), "--dry-run", "--format", "json"]
+        done = subprocess.run(
+            [sys.executable, "-m", "infer_forge.cli.main", "bench", *argv], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert "--api-key" in done.stdout
+        assert "swordfish" not in done.stdout
+
+
 def test_the_commands_run_from_workload_to_baseline(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     raw = raw_config(str(make_model(tmp_path / "model")))
