@@ -37,6 +37,20 @@ def test_the_start_line_is_the_runtimes_script_with_the_refined_plan_and_yolo(sc
     assert str(scene.repo) in line
 
 
+def test_a_folder_without_a_repository_or_a_commit_begins_no_loop(scene: Scene, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    (empty / ".humanize").mkdir(parents=True)
+    (empty / ".humanize" / "p.md").write_text("# Plan\n\none\ntwo\nthree\nfour\n")
+
+    def clean() -> tuple[str, str]:
+        report = examine(empty, "before", words=WORDS, environ=scene.environ, home=scene.home)
+        return next((str(r[1]), str(r[2])) for r in report.tables["checks"].rows if r[0] == "D9")
+
+    assert clean() == ("fail", "it is no git repository")
+    git(empty, "init", "-q", "-b", "work")
+    assert clean() == ("fail", "it has no commit")
+
+
 def test_a_base_that_is_missing_or_one_of_several_is_named(scene: Scene) -> None:
     assert looked(scene, "before", WORDS)["D8"] == ("pass", "main")
     git(scene.repo, "branch", "master")
