@@ -162,11 +162,19 @@ def verify_(
 @click.option(
     "--base", type=click.Choice(["pin", "default"]), default="pin", show_default=True, help="Where its branch starts."
 )
+@click.option(
+    "--environment", help="Place that it works in: local, docker:NAME, ssh:HOST, or a name of the setting hosts."
+)
 @click.option("--close", is_flag=True, help="Remove its worktrees; refused while work would be lost. Branches stay.")
 @_ROOT
 @report_command
-def task_(task: str, repos: tuple[str, ...], base: str, close: bool, root: Path | None) -> Report:
-    """Give TASK a worktree of just its repositories, each on the branch task/TASK."""
+def task_(
+    task: str, repos: tuple[str, ...], base: str, environment: str | None, close: bool, root: Path | None
+) -> Report:
+    """Give TASK a worktree of just its repositories, each on the branch task/TASK.
+
+    `tasks/TASK.yaml` of the root then names repositories, branch, environment, and where its records are.
+    """
     from infer_forge.base.records import Header, Report
     from infer_forge.tasks import binding
     from infer_forge.workspace import close_worktrees, states, task_worktrees, worktrees
@@ -178,7 +186,7 @@ def task_(task: str, repos: tuple[str, ...], base: str, close: bool, root: Path 
             f"{task}: removed the worktrees of {', '.join(close_worktrees(workspace, task)) or 'nothing'}"
         ]
         return report
-    manifest = task_worktrees(workspace, task, repos or _defined(task), base=base)
+    manifest = task_worktrees(workspace, task, repos or _defined(task), base=base, environment=environment)
     binding.bind_workspace(task, workspace.root)
     found = [s for s in worktrees.worktree_states(workspace) if s.name.startswith(f"{task}/")]
     report.add(states.table(found, "worktrees"))
@@ -186,6 +194,8 @@ def task_(task: str, repos: tuple[str, ...], base: str, close: bool, root: Path 
     report.summary = [
         f"{n}: {workspace.root / r['path']} on {manifest['branch']}" for n, r in manifest["repositories"].items()
     ]
+    told = manifest["environment"] or "not said (--environment PLACE)"
+    report.summary.append(f"environment: {told}; records: {manifest['records']} of the task store")
     report.next_step = f"infer-forge workspace verify --task {task}, with each result"
     return report
 

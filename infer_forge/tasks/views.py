@@ -168,6 +168,7 @@ def said(predicate: Any) -> str:
     chosen = predicate.selector
     place = chosen.evidence or chosen.label or chosen.journal or chosen.id or ""
     unit = f" {predicate.unit}" if predicate.unit else ""
+    place += f" of `{chosen.command}`" if chosen.command else ""
     return f"{predicate.kind} {place} {predicate.field or ''} {predicate.operator} {predicate.value}{unit}".replace(
         "  ", " "
     )

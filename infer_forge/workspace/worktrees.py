@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
+from infer_forge.engines import runner
 from infer_forge.workspace import gitcall, layout, states
 from infer_forge.workspace.model import RepoState, Workspace
 from infer_forge.workspace.proofs import prove_commit
@@ -26,14 +27,18 @@ def _require_id(task: str) -> None:
         raise UsageFault(f"{task!r} is no task id", next_step="infer-forge task list shows them")
 
 
-def task_worktrees(workspace: Workspace, task: str, names: tuple[str, ...], *, base: str = "pin") -> dict[str, Any]:
+def task_worktrees(
+    workspace: Workspace, task: str, names: tuple[str, ...], *, base: str = "pin", environment: str | None = None
+) -> dict[str, Any]:
     """Give a task a worktree of each named repository, on the branch `task/TASK`; one that is there stays as it is.
 
     Args:
         base: where a new branch starts: the root's `pin`, or the remote's `default` branch as last fetched.
+        environment: the place that the task works in, as `engine env --place` takes it; None: the one said before, if any.
 
     Returns:
-        The task's manifest: `{task, branch, repositories: {name: {base, path}}}`, written to `tasks/TASK.yaml` of the root.
+        The task's manifest: `{task, branch, environment, records, repositories: {name: {base, path}}}`, written to
+        `tasks/TASK.yaml` of the root. `records` is the ref of the task store, `environment` null while nobody said it.
 
     Raises:
         GateRefused: a repository is absent, lacks the base, or the branch is checked out elsewhere; nothing is left then.
@@ -46,7 +51,16 @@ def task_worktrees(workspace: Workspace, task: str, names: tuple[str, ...], *, b
         raise InputUnusable(
             f"not in the workspace: {', '.join(unknown)}", next_step="infer-forge workspace add REPO --role ROLE"
         )
-    manifest = manifest_of(workspace, task) or {"task": task, "branch": branch_of(task), "repositories": {}}
+    kept = manifest_of(workspace, task) or {"repositories": {}}
+    if environment is not None:
+        runner.place(environment)  # refuses what is no place
+    manifest: dict[str, Any] = {
+        "task": task,
+        "branch": branch_of(task),
+        "environment": environment or kept.get("environment"),
+        "records": f"refs/tasks/{task}",
+        "repositories": kept["repositories"],
+    }
     wanted = names or tuple(manifest["repositories"])
     if not wanted:
         raise UsageFault("no repository is named", next_step="--repo NAME, or `repositories` in the task's definition")

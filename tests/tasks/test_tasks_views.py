@@ -180,6 +180,12 @@ def test_the_next_step_of_a_campaigns_task_is_the_campaigns(store: Store) -> Non
     assert views.next_step(task) == "infer-forge campaign next --run '/data/my runs/r1'"
 
 
+def test_a_condition_names_the_command_whose_run_counts(store: Store) -> None:
+    pinned: dict[str, Any] = {"kind": "exit_is", "selector": {"label": "tests", "command": "make check"}, "value": 0}
+    rows = views.status_report(begun(store, pinned)).tables["acceptance"].rows
+    assert rows[0][0] == "exit_is tests of `make check` == 0"
+
+
 def test_the_next_step_follows_the_state(store: Store) -> None:
     task = define.new(store, define.definition_of(definition()))
     assert "task lock" in views.next_step(task)

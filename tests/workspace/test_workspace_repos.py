@@ -283,6 +283,16 @@ def test_a_task_has_worktrees_of_just_its_repositories_on_a_named_branch(space: 
     assert one(space).branch == "main"
 
 
+def test_a_tasks_manifest_names_its_environment_and_where_its_records_are(space: Workspace) -> None:
+    assert ws.task_worktrees(space, "t-1", ("eng",))["environment"] is None
+    said = ws.task_worktrees(space, "t-1", ("eng",), environment="docker:dev")
+    assert (said["environment"], said["records"]) == ("docker:dev", "refs/tasks/t-1")
+    assert ws.task_worktrees(space, "t-1", ("kern",))["environment"] == "docker:dev"
+    assert "environment: docker:dev\n" in (space.root / "tasks/t-1.yaml").read_text()
+    with pytest.raises(UsageFault, match="no place"):
+        ws.task_worktrees(space, "t-1", ("eng",), environment="somewhere")
+
+
 def test_worktrees_that_cannot_all_be_made_are_not_made_at_all(space: Workspace) -> None:
     git(space.root / "harness/kern", "checkout", "-q", "-b", "task/t-1")
     with pytest.raises(GateRefused, match="kern"):
