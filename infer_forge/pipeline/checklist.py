@@ -36,6 +36,8 @@ def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
         level = "medium"
     if level == "high" and lane.woven:
         level = "medium"  # which of two like kernels in a row is whose stands on their order alone
+    if lane.woven == "shifted":
+        level = "low"
     kinds = [{layer.templates for layer in p.layers} for p in whole]
     if whole and all(len(k) >= 0.6 * len(p.layers) for k, p in zip(kinds, whole, strict=True)) and len(kinds[0]) > 1:
         level = "low"  # hardly a layer is like another: nothing repeats

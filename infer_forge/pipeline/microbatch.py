@@ -2,8 +2,8 @@
 
 Two forms. On two streams each micro-batch keeps its own order (vLLM's dual-batch overlap began so: v1/worker/ubatching.py gives
 every micro-batch a stream). On one stream the engine runs a stage of the one, then the same stage of the other (SGLang:
-operations.py, `execute_overlapped_operations`, with `delta_stages` of 0): the sequence is made of squares, stages that stand
-twice in a row. A shift of stages between the two (`delta_stages` above 0) is not taken apart.
+operations.py, `execute_overlapped_operations`): the sequence is made of squares, stages that stand twice in a row. Where the second
+one follows some stages behind (`delta_stages` above 0), like stages in a row may belong to either, and that is said.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Weaves:
         self._names = names
         self._limits = numbers("two_batch")
         self._memo: dict[bytes, Mask | None] = {}
+        self.shifted = False
+        """The second one follows behind: begin and end have stages of one alone, and the kernels between do not tell whose they are."""
 
     def second(self, ids: npt.NDArray[np.int32]) -> Mask | None:
         """Which kernels of a sequence without breakers are the second micro-batch's; None where it is one batch."""
@@ -62,8 +64,22 @@ class Weaves:
             return None
         if covered < limits["covered"] * len(ids):
             return None
+        ahead = self._ahead(ids, mask, begin, end)
+        if ahead:
+            self.shifted = True
+            mask[end : end + ahead] = True
+            return mask
         _mend(mask, ids, begin, end, stages)
         return mask
+
+    def _ahead(self, ids: npt.NDArray[np.int32], mask: Mask, begin: int, end: int) -> int:
+        """Kernels that one micro-batch is ahead by: it begins alone, and the other one ends alone with as many. 0 where none is."""
+        first, second = ids[:end][~mask[:end]], np.r_[ids[mask], ids[end:]]
+        for head in range(begin - int(self._limits["shortest"]) + 1):
+            mine = first[head:]
+            if len(mine) <= len(second) and np.array_equal(mine, second[: len(mine)]):
+                return begin - head
+        return 0
 
     def _shorter_inside(self, ids: npt.NDArray[np.int32], at: int, size: int) -> bool:
         """Whether a shorter stage begins inside: then this one began in mid-stage, and spans a layer of both micro-batches."""
@@ -90,6 +106,12 @@ def _mend(mask: Mask, ids: npt.NDArray[np.int32], begin: int, end: int, stages: 
     mask[begin - whole // width : begin] = True
     first = max((len(s) for s in stages if tail.startswith(s)), default=len(tail))
     mask[end + first // width :] = True
+
+
+def is_shifted(kinds: Sequence[str]) -> bool:
+    """Whether halves in pairs begin and end with an attention and an FFN half alone: one micro-batch is ahead of the other."""
+    sizes = [len(list(group)) for _, group in groupby(kinds)]
+    return len(sizes) > 4 and sizes[:2] == [1, 1] == sizes[-2:]
 
 
 def pairs_of(kinds: Sequence[str]) -> list[int] | None:

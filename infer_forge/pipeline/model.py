@@ -137,8 +137,9 @@ class Lane:
     place_of: I32
     """Half template * 1024 + position in it for a kernel that matched; -1 otherwise. Aligns layers with one another."""
     method: str = ""
-    woven: bool = False
-    """Two micro-batches share a stream: they were told apart by the order of their kernels."""
+    woven: str = ""
+    """`paired` where two micro-batches share a stream and were told apart by the order of their kernels; `shifted` where that
+    order leaves open whose a kernel is."""
     notes: list[str] = field(default_factory=list[str])
 
 

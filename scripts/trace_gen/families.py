@@ -6,6 +6,7 @@ A family is known by name; `forward` yields the kernels of one pass in launch or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import groupby
 
 from trace_gen.blocks import (
     attn_dense,
@@ -96,11 +97,13 @@ def _respell(spec: Spec, decode: bool) -> tuple[Callable[[str], str], Callable[[
     return (amd if spec.vendor == "amd" else plain), (frame if spec.framework == "vllm" else plain)
 
 
-def _side_by_side(layer: list[Item]) -> Iterator[Item]:
-    """A layer of two micro-batches: attention of the one, of the other, then both FFN halves."""
-    for half in ("attn", "ffn"):
-        for micro in (0, 1):
-            yield from (i._replace(micro=micro) for i in layer if i.half == half)
+def _side_by_side(layers: list[Item], shift: int) -> Iterator[Item]:
+    """Layers of two micro-batches that take turns, half after half; the second one follows `shift` halves behind."""
+    halves = [list(items) for _, items in groupby(layers, key=lambda i: (i.layer, i.half))]
+    for turn in range(len(halves) + shift):
+        for micro, at in ((0, turn), (1, turn - shift)):
+            if 0 <= at < len(halves):
+                yield from (i._replace(micro=micro) for i in halves[at])
 
 
 def forward(spec: Spec, stage: str) -> Iterator[Item]:
@@ -131,6 +134,7 @@ def forward(spec: Spec, stage: str) -> Iterator[Item]:
         if spec.ranks > 1:
             yield item(CUSTOM_AR if spec.custom_allreduce else NCCL_AR, "head", flags="c")
     total = spec.layers + spec.mtp
+    layers: list[Item] = []
     for number in range(total):
         kind, rows = _layer(spec, decode, number)
         made: list[Item] = []
@@ -138,7 +142,10 @@ def forward(spec: Spec, stage: str) -> Iterator[Item]:
         for own_half, flags, row in rows:
             half = own_half or half
             made.append(item(row, "layer", number, half, "mtp" if number >= spec.layers else kind, flags))
-        yield from _side_by_side(made) if spec.two_batch else made
+        layers += made
+        if (spec.mtp and number == spec.layers - 1) or number == total - 1:
+            yield from _side_by_side(layers, int(spec.two_batch == "shifted")) if spec.two_batch else layers
+            layers = []
         if spec.mtp and number == spec.layers - 1:
             for row in TAIL:
                 yield item(row, "tail")

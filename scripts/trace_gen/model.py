@@ -98,7 +98,8 @@ class Spec:
         one_window: one step mark around everything instead of one per step.
         pdl_us: kernels of one stream overlap their predecessor by up to so much (programmatic dependent launch).
         stray_ms: one lone copy stands so long before everything else, as seen in captures that begin in a pause.
-        two_batch: two micro-batches of every step side by side: `streams` on a stream each, `stages` half after half on one stream.
+        two_batch: two micro-batches of every step side by side: `streams` on a stream each, `stages` half after half on one stream,
+            `shifted` the same with the second one half behind.
         latency_us: from a launch call to the earliest start on the device.
     """
 

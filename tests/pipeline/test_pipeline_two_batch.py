@@ -75,6 +75,15 @@ def test_one_stream_that_is_shared_lowers_the_confidence(tmp_path: Path) -> None
     assert report.extra["checklist"]["9_method"]["confidence"] == "medium"
 
 
+@pytest.mark.parametrize("family", ["qwen3_moe", "deepseek_v3"])
+def test_a_micro_batch_that_follows_some_stages_behind_is_said_and_trusted_little(family: str, tmp_path: Path) -> None:
+    spec = replace(SPECS[family], two_batch="shifted", ranks=1)
+    files, _ = generate(spec, tmp_path / "t.json", SEED)
+    report = pipeline.analyse_pipeline(files, Options(no_triage=True, cache=False, keep=False))
+    assert report.extra["checklist"]["9_method"]["confidence"] == "low"
+    assert any("layers may be off by one" in f.message for f in report.findings)
+
+
 NAMES = ["rms_norm", "nvjet_qkv", "flash_attn_fwd", "nvjet_o", "silu_and_mul", "nvjet_up", "nvjet_down"]
 ATTN, FFN = [0, 1, 2, 3], [0, 5, 4, 6]
 
