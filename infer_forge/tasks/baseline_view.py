@@ -49,7 +49,7 @@ def _since_lock(report: Report, task_id: str, now: Mapping[str, Any]) -> None:
             )
         before = baseline.kept(store, locked)
         found = baseline.changes(before, now)
-        lacking = check_suite.faults(store, task, before, now) if task.typed.type == "capability" else []
+        lacking = check_suite.faults(store, task, before, now, look=False) if task.typed.type == "capability" else []
     rows = [(how, name) for how, names in found.items() for name in names]
     report.add(Table("changes", [Column("change", "text"), Column("what", "text")], rows))
     report.summary.append(f"{len(rows)} changes since the lock of {task_id} ({locked[:12]})")

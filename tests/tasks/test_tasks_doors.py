@@ -218,6 +218,8 @@ def test_the_server_looks_for_a_cause_shows_what_it_proposed_and_makes_a_task_of
     task = told("define_task", proposal=made, title="Look at the driver")["data"]["task"]
     assert (task["type"], task["status"]) == ("capability", "defined")
     assert told("read_task", view="proposals")["tables"]["proposals"]["rows"] == []
+    suite = told("read_task", view="baseline")["tables"]["check_suite"]["rows"]
+    assert [r[0] for r in suite] == ["scripts/check", "scripts/test"]
     other = told("propose_task", on="schedule")["data"]["proposal"]
     told("propose_task", dismiss=other)
     assert told("read_task", view="proposals")["tables"]["proposals"]["rows"] == []

@@ -69,17 +69,17 @@ def lock_task(
 def read_task(
     task_id: Annotated[str | None, Field(description="One task. Default: the list.", max_length=80)] = None,
     view: Annotated[
-        Literal["status", "verify", "list", "inbox", "inflight", "proposals"],
+        Literal["status", "verify", "list", "inbox", "inflight", "proposals", "baseline"],
         Field(
-            description="status or verify of one task; list, inbox (what waits for a person), inflight, proposals. "
-            "Default: status."
+            description="status or verify of one task; list, inbox (what waits for a person), inflight, proposals; "
+            "baseline (capability baseline and check suite; of a task: what is missing). Default: status."
         ),
     ] = "status",
 ) -> Answer:
     """Use it to see a task (contract, acceptance, blocks, executions, evidence, next command), all tasks, what waits for a
     person, what is proposed, or how many are in flight. After a restart read the task instead of remembering."""
     from infer_forge.base.errors import UsageFault
-    from infer_forge.tasks import verbs, waking
+    from infer_forge.tasks import baseline_view, verbs, waking
 
     if view == "inbox":
         return verbs.inbox()
@@ -87,6 +87,8 @@ def read_task(
         return verbs.inflight()
     if view == "proposals":
         return waking.listed()
+    if view == "baseline":
+        return baseline_view.shown(task_id, _definitions())
     if view == "list" or (task_id is None and view == "status"):
         return verbs.listed()
     if task_id is None:
