@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, UsageFault
-from infer_forge.base.records import Report
+from infer_forge.base.records import Finding, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.campaign import book, verdicts
 from infer_forge.campaign.book import Campaign
@@ -24,6 +24,9 @@ POINTS = (
     "benchmark_setup",
 )
 """What a review looks at."""
+
+EXPECTED = ("gsm8k", "mmlu")
+"""Accuracy tables that a pull request of a language model shows (C41)."""
 
 ANSWERS = ("pass", "fail", "not_applicable")
 
@@ -117,13 +120,7 @@ def pull_request(campaign: Campaign, fork: str | None = None) -> Report:
             if s["mean_pct"] is not None
         ],
     )
-    ids = {str(r["evidence"]["accuracy"]) for r in kept}
-    scores = [
-        (s["dataset"], f"{s['score']:.4f}", a.id, str(a["file"] if a.get("file") else a["path"]))
-        for a in campaign.of("accuracy")
-        if a.id in ids
-        for s in a["scores"]
-    ]
+    scores = _scores(campaign, kept)
     if any(campaign.need(str(r["attempt"]), "attempt")["alters_numerics"] for r in kept) and not scores:
         raise GateRefused(
             "C41: no accuracy table stands behind the change", next_step="infer-forge campaign record accuracy"
@@ -132,6 +129,10 @@ def pull_request(campaign: Campaign, fork: str | None = None) -> Report:
     report = Report("campaign_pull_request")
     report.add(bench)
     report.add(accuracy)
+    gone = [] if _generates(campaign) else [d for d in EXPECTED if not any(str(s[0]).startswith(d) for s in scores)]
+    if gone:
+        fix = "run it on the accepted commit, infer-forge campaign record accuracy, then write the text again"
+        report.findings.append(Finding("ACCURACY_INCOMPLETE", f"no {', '.join(gone)}", "warning", next_step=fix))
     files = sorted({str(f) for r in kept for f in r["files"]})
     attempts = [campaign.need(str(r["attempt"]), "attempt") for r in kept]
     cause = campaign.last("root_cause")
@@ -140,7 +141,7 @@ def pull_request(campaign: Campaign, fork: str | None = None) -> Report:
         f"## Profile\n\n{'Slow stage ' + str(cause['stage']) + '; ' + str(cause['path']) if cause else 'not profiled'}",
         "## Change\n\n" + "\n".join(f"- {a['title']}" for a in attempts) + "\n\n" + "\n".join(f"- {f}" for f in files),
         "## Tests\n\n" + ("\n".join(f"- {t}" for a in attempts for t in a.words("tests")) or "none named"),
-        f"## Accuracy\n\n{accuracy.to_md()}",
+        f"## Accuracy\n\n{accuracy.to_md()}" + (f"\n\nNot shown: {', '.join(gone)}." if gone else ""),
         "## Revalidation\n\n"
         + "\n".join(f"- {r.id}: " + ", ".join(f"{k} {v}" for k, v in r["evidence"].items()) for r in kept),
     ]
@@ -149,6 +150,23 @@ def pull_request(campaign: Campaign, fork: str | None = None) -> Report:
     report.summary = [f"pull request text for {target}"]
     report.next_step = "a person reads it and opens the pull request"
     return report
+
+
+def _generates(campaign: Campaign) -> bool:
+    """Whether the model makes pictures, which have a quality gate in place of accuracy."""
+    return campaign.contract is not None and campaign.contract[0].quality is not None
+
+
+def _scores(campaign: Campaign, kept: Sequence[book.Record]) -> list[tuple[str, str, str, str]]:
+    """(dataset, score, record, file) of the accepted commits: the newest of each dataset, each dataset of its own file too."""
+    found: dict[tuple[str, str], tuple[str, str, str, str]] = {}
+    for a in campaign.of("accuracy"):
+        if not any(a["attempt"] == r["attempt"] and a["commit"] == r["commit"] for r in kept):
+            continue
+        for s in a["scores"]:
+            row = (str(s["dataset"]), f"{s['score']:.4f}", a.id, str(a["file"] if a.get("file") else a["path"]))
+            found[str(a["commit"]), row[0]] = row
+    return list(found.values())
 
 
 def _fork(campaign: Campaign, fork: str | None) -> str:

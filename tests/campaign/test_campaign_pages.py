@@ -380,6 +380,23 @@ def test_the_text_of_a_pull_request_spans_benchmark_to_revalidation(station: Sta
     assert all(f"{k} {v}" in parts["Revalidation"] for k, v in kept["evidence"].items())
 
 
+def test_a_pull_request_shows_every_accuracy_of_its_commit_and_says_which_is_missing(station: Station) -> None:
+    alone = pull_request(open_campaign(station("stopped").run))
+    assert "Not shown: mmlu." in alone.extra["text"]
+    assert [f.code for f in alone.findings] == ["ACCURACY_INCOMPLETE"]
+    agent = station("validated")
+    place = agent.tmp / "mmlu.json"
+    place.write_text(json.dumps({"results": {"mmlu": {"acc,none": 0.71}}}))
+    agent.record("accuracy", attempt=agent.notes["attempt"], file=str(place))
+    result = agent.record("result", attempt=agent.notes["attempt"], outcome="accepted", reason="it closes the gap")
+    agent.record("round_close")
+    agent.review(result)
+    both = pull_request(open_campaign(agent.run))
+    assert [r[:2] for r in both.tables["accuracy"].rows] == [("gsm8k", "0.8380"), ("mmlu", "0.7100")]
+    assert both.findings == []
+    assert "Not shown" not in both.extra["text"]
+
+
 def test_what_the_journal_keeps_is_tied_to_point_contract_and_commit(station: Station) -> None:
     from infer_forge.journal import get, open_store
 
