@@ -56,7 +56,9 @@ def look(places: Sequence[str] = (), *, quick: bool = False) -> list[Sight]:
         engines = []
         found.append(Sight(f"{LOCAL} engines", {}, why=exc.what))
     wanted = [(LOCAL, shutil.which("python3") or sys.executable), *((p, "python3") for p in places)]
-    wanted += [(e.place, _python(e)) for e in engines]
+    used = [(e.place, _python(e)) for e in engines]
+    # nothing can run any more on an interpreter of this machine that was removed: it is gone, not unseen
+    wanted += [(place, python) for place, python in used if place != LOCAL or os.path.exists(python)]
     for place, python in dict.fromkeys(wanted):
         if place == LOCAL or not quick:
             found.append(_environment(place, python, quick=quick))
@@ -78,7 +80,7 @@ def _python(engine: Engine) -> str:
         return (shutil.which(word) or word) if engine.place == LOCAL else word
     script = shutil.which(word) if engine.place == LOCAL and word else None
     first = _first_line(Path(script)) if script else ""
-    named = first.removeprefix("#!").split()[0] if first.startswith("#!") else ""
+    named = (first.removeprefix("#!").split() or [""])[0] if first.startswith("#!") else ""
     if Path(named).name.startswith("python") and os.path.exists(named):
         return named
     return (shutil.which("python3") or sys.executable) if engine.place == LOCAL else "python3"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
 from infer_forge.cli.main import cli
 from infer_forge.engines.lifecycle import Engine
-from infer_forge.tasks import define, events, proposals, runtime
+from infer_forge.tasks import define, events, proposals, runtime, runtime_look
 
 
 @pytest.fixture
@@ -45,14 +46,14 @@ def installed(site: Path, name: str, version: str | None, commit: str | None = N
         (folder / "direct_url.json").write_text(json.dumps(source))
 
 
-def engine(number: int, model: str, place: str = "local") -> Engine:
+def engine(number: int, model: str, program: str = "python3") -> Engine:
     """The record of an engine that was started with a model."""
     folder = paths().state / "engines" / f"sglang-{number}"
     folder.mkdir(parents=True)
     facts: dict[str, Any] = {"id": folder.name, "framework": "sglang", "env": {}, "log": "", "process": {}}
-    argv = ["python3", "-m", "sglang.launch_server", "--port", "1"]
+    argv = [program, "-m", "sglang.launch_server", "--port", "1"]
     at = f"2026-04-0{number}T00:00:00Z"
-    made = Engine(argv=argv, place=place, url="", started_at=at, folder=str(folder), model=model, **facts)
+    made = Engine(argv=argv, place="local", url="", started_at=at, folder=str(folder), model=model, **facts)
     made.save()
     return made
 
@@ -129,6 +130,30 @@ def test_a_model_that_is_served_for_the_first_time_is_a_change(store: Store, sit
     assert facts(runtime.notice(store)) == [("served org/two", "absent", "yes")]
     shutil.rmtree(paths().state / "engines" / "sglang-1")
     assert runtime.notice(store).changes == []
+
+
+def test_the_interpreter_of_a_recorded_engine_is_looked_at_while_it_is_there(
+    store: Store, site: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "venv" / "bin"
+    own.mkdir(parents=True)
+    (own / "python3").symlink_to(sys.executable)
+    (own / "vllm").write_text(f"#!{own}/python3\n")
+    (own / "vllm").chmod(0o755)
+    engine(1, "org/one", str(own / "vllm"))
+    engine(2, "org/two", str(own / "python3"))
+    subjects = [s.subject for s in runtime_look.look()]
+    assert subjects.count(f"local {own}/python3") == 1
+    shutil.rmtree(own)
+    assert [s.why for s in runtime_look.look()] == [None, None]
+
+
+def test_a_damaged_engine_record_is_told_and_hides_no_environment(store: Store, site: Path) -> None:
+    made = engine(1, "org/one")
+    (Path(made.folder) / "engine.json").write_text("{}")
+    seen = runtime.notice(store)
+    assert [fact for _, fact, _ in seen.unseen] == ["everything"]
+    assert seen.first > 0
 
 
 def test_a_place_that_does_not_answer_is_told_with_the_reason(store: Store, site: Path) -> None:
