@@ -242,6 +242,11 @@ def docker(cmd: Cmd, walk: Any) -> None:
     verbs, at = verb_of(cmd)
     if not verbs:
         return
+    if verbs[-1] == "unshare":
+        _, i = options(cmd, at)
+        if i < len(cmd.argv):
+            walk.emit(cmd.inner(cmd.argv[i:], f"{cmd.name} unshare"))
+        return
     scope = walk.scope.copy()
     scope.cwds = (None,)
     outer = walk.scope

@@ -10,7 +10,7 @@ from typing import Any
 from infer_forge.base.paths import paths, user_config_file
 
 PROJECT_FILES = ("guard.yaml", ".infer-forge/guard.yaml")
-VERSION = 2
+VERSION = 3
 
 
 class PolicyFault(Exception):

@@ -149,6 +149,10 @@ class Context:
             worst = max(worst, fault, key=_claim_rank)
         return worst
 
+    def claimed_uuids(self, node: str | None = None) -> list[str]:
+        """UUIDs of the GPUs that the run claims on a node, where the registry knew them."""
+        return [str(u) for c in self._claims_on(node) for u in c.get("uuids", [])]
+
     def claim_of(self, gpus: set[int]) -> dict[str, Any]:
         """Run, claim and epoch under which these GPUs of this node are held."""
         mine = sorted(self._claims_on(None), key=lambda c: -len(gpus & _gpus(c)))

@@ -64,7 +64,7 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
             function("gate.custom")(cmd, bench)
         if governed:
             function("data.governed")(cmd, bench)
-        if cmd.argv[0].dyn:
+        if cmd.argv[0].dyn or (cmd.argv[0].glob and any(c in cmd.argv[0].text for c in "*?[")):
             _unknown_program(cmd, bench)
     risky = set(bench.pol["risk_words"])
     for problem in shell.problems:
@@ -91,6 +91,14 @@ def _unknown_program(cmd: Cmd, bench: Bench) -> None:
     """The program itself is unknown: what it may be decides. `$PYTHON x.py` and the like are told by their variable."""
     first = cmd.argv[0]
     bench.shell.partial = True
+    if first.glob and not first.dyn:
+        from fnmatch import fnmatchcase
+
+        name = first.text.rsplit("/", 1)[-1]
+        risky = next((w for w in bench.pol["risk_words"] if fnmatchcase(w, name)), None)
+        if risky:
+            bench.hit(DENY, "shell.risky", f"the pattern {first.text} may be {risky}", cmd)
+        return
     if (
         first.names
         and first.names[0]

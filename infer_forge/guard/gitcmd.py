@@ -65,6 +65,14 @@ class Git:
             i += 2 if text in _VALUE_GLOBALS else 1
         self.verb = argv[i].text if i < len(argv) else ""
         self.args = argv[i + 1 :]
+        if self.verb in ("clone", "init"):
+            for at, word in enumerate(self.args):
+                pair = word.text.partition("=")[2] if word.text.startswith("--config=") else ""
+                if word.text in ("-c", "--config") and at + 1 < len(self.args):
+                    pair = self.args[at + 1].text
+                key, _, setting = pair.partition("=")
+                if key:
+                    self.config[key.lower()] = setting
         for name, value in cmd.env.items():
             if name == "GIT_DIR":
                 self.git_dir = value.text

@@ -29,6 +29,10 @@ _WRITERS = re.compile(
     r"""|\bopen\s*\(?\s*(?:my\s+)?[$\w]+\s*,\s*['"]\+?>{1,2}(?::\w+)?['"]\s*,\s*['"]([^'"]+)['"]"""
 )
 """Calls of Ruby, PHP, Perl and Lua that open a file for writing, with the path as a string."""
+_PERL_PATTERNS = re.compile(
+    r"(?:(?<=[\s(!~;{])|^)(?:(?:s|tr|y)/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/[gimsxorcd]*|(?:m|qr)?/(?:[^/\\\n]|\\.)+/[gimsxo]*)(?=[\s;)&|}]|$)"
+)
+"""Patterns and substitutions of Perl whose text runs nothing (`s///e` is left in)."""
 _ENVIRONMENT = re.compile(
     r"\bprocess\.env\b(?!\s*[.\[])|\bENV\.(?:to_h|each|inspect|map)|(?:puts|p|print)\s+ENV\b|%ENV\b|getenv\(\s*\)"
 )
@@ -116,9 +120,7 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         return
     flat = _folded(code)
     if cmd.name == "perl":
-        flat = re.sub(
-            r"(?:(?<=[\s(!~])|^)(?:m|s(?=[/#]))?/(?:[^/\\\n]|\\.)+/(?=[\s;)&|gimsx}]|$)(?![gimsx]*e)", " ", flat
-        )
+        flat = _PERL_PATTERNS.sub(" ", flat)
     if _ENVIRONMENT.search(flat):
         walk.emit(cmd.inner([Word("printenv")], f"{cmd.name}: environment", env={}, stdin=None))
     for match in _WRITERS.finditer(flat):
@@ -165,8 +167,11 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         if bare and match.group(0).lstrip().startswith(("qx", "%x")):
             followed = True
             walk.nested(bare.group(1), cmd, f"{cmd.name}: qx", stdin=None)
+    for match in re.finditer(r"\bqw\s*[({\[]([^)}\]]+)[)}\]]", flat if cmd.name == "perl" else ""):
+        followed = True
+        walk.emit(cmd.inner([Word(w) for w in match.group(1).split()], "perl: qw", stdin=None))
     for match in re.finditer(r"`((?:[^`\\]|\\.)+)`", flat):
-        if cmd.name in ("perl", "ruby", "php"):
+        if cmd.name in ("perl", "ruby", "php") or flat[: match.start()].endswith("$"):
             followed = True
             walk.nested(match.group(1), cmd, f"{cmd.name}: backticks", stdin=None)
     if not followed and re.search(

@@ -135,6 +135,9 @@ def script_itself(cmd: Cmd, walk: Any) -> None:
     )
     name = cmd.name
     if text is None:
+        if os.path.normpath(cmd.argv[0].text) in walk.shell.notes.get("fetched", ()):
+            walk.shell.problem(f"{cmd.argv[0].text} is made by this same line, so what it does is not known", cmd.span)
+            return
         if name.endswith((".sh", ".bash")):
             walk.shell.problem(
                 f"the script {cmd.argv[0].text} cannot be read here, so what it does is not known", cmd.span
@@ -222,6 +225,14 @@ def joined_words(cmd: Cmd, walk: Any) -> None:
             payload(word, cmd, walk, cmd.name)
     elif at < len(cmd.argv):
         walk.nested(" ".join(w.raw for w in cmd.argv[at:]), cmd, cmd.name)
+
+
+def hashed(cmd: Cmd, walk: Any) -> None:
+    """hash -p PATH NAME: another program under a known name."""
+    texts = cmd.words()
+    if "-p" in texts[:-2]:
+        at = texts.index("-p")
+        walk.scope.aliases[texts[at + 2]] = texts[at + 1]
 
 
 def trap(cmd: Cmd, walk: Any) -> None:

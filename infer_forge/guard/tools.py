@@ -43,6 +43,8 @@ SHELL_TOOLS = frozenset(
 )
 EDIT_TOOLS = frozenset(("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "ApplyPatch"))
 _COMMAND_KEYS = ("command", "cmd", "script", "shell_command", "commands", "bash", "code", "shell")
+_OURS = re.compile(r"(?:plugin[_:-]infer[_-]forge[_:-])?infer[_-]forge")
+"""Our own server, registered by name or through the plugin; another server with this name in its own is none of ours."""
 _READING = re.compile(
     r"^(?:read|get|list|search|find|show|describe|check|explain|query|fetch|view|status|lookup|compare|count|validate|plan|preview|scan|digest|triage|split|compute|decide)(?:_|$)",
     re.IGNORECASE,
@@ -196,8 +198,8 @@ def _commands(tool_input: dict[str, Any]) -> list[str]:
 
 def _mcp(tool: str, tool_input: dict[str, Any], folder: str) -> Decision:
     """A tool of an MCP server: commands among its arguments are checked; a verb that acts and cannot be looked into is asked about."""
-    verb = tool.rsplit("__", 1)[-1]
-    ours = "infer_forge" in tool or "infer-forge" in tool
+    server, _, verb = tool.removeprefix("mcp__").rpartition("__")
+    ours = _OURS.fullmatch(server) is not None
     worst = _SILENT
     found = False
     for command in [] if ours else _commands(tool_input):

@@ -50,12 +50,16 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         prefix(cmd, walk, spec)
     elif name in pol["launchers"]:
         launcher(cmd, walk)
+    elif name in pol["terminals"]:
+        _handler("shells.terminal")(cmd, walk)
     elif (
         name.endswith((".sh", ".bash"))
         or (cmd.argv[0].text.startswith(("./", "/", "../")) and "." in name)
         or cmd.argv[0].text.startswith(("./", "../"))
     ):
         _handler("shells.script_itself")(cmd, walk)
+    elif name not in pol["known"] and len(cmd.argv) > 2:
+        stranger(cmd, walk)
 
 
 def _copied(cmd: Cmd, walk: Any) -> None:
@@ -70,12 +74,16 @@ def _copied(cmd: Cmd, walk: Any) -> None:
             walk.shell.notes.setdefault("links", []).append(os.path.normpath(target))
             walk.shell.notes.setdefault("linked", {})[os.path.normpath(target)] = plain[0].text
     elif cmd.name in ("tee", "mkdir"):
+        from infer_forge.guard.output import text_of
+
+        content = text_of(cmd.stdin, walk) if cmd.name == "tee" and "-a" not in cmd.words() else None
         for word in plain:
-            walk.wrote(word, None)
+            walk.wrote(word, content)
     elif cmd.name in ("curl", "wget"):
         for i, word in enumerate(cmd.argv[:-1]):
-            if word.text in ("-o", "-O", "--output", "--output-document"):
+            if word.text in ("-o", "-O", "--output", "--output-document") or re.fullmatch(r"-[a-zA-Z]+[oO]", word.text):
                 walk.wrote(cmd.argv[i + 1], None)
+                walk.shell.notes.setdefault("fetched", set()).add(os.path.normpath(cmd.argv[i + 1].text))
     elif cmd.name == "dd":
         for word in cmd.argv:
             if word.text.startswith("of="):
@@ -136,6 +144,22 @@ def launcher(cmd: Cmd, walk: Any) -> None:
             return
 
 
+def stranger(cmd: Cmd, walk: Any) -> None:
+    """A program that the guard does not know, with the words of a destructive command behind it: it may be a wrapper.
+
+    `tool rm NAME` alone is a subcommand; `tool rm -rf /x`, `tool -n 0 -- rm x` and `tool sh -c CODE` are not.
+    """
+    for i, word in enumerate(cmd.argv[1:-1], 1):
+        name, after = program_name(word.text), cmd.argv[i + 1].text
+        shell = name in SHELLS and after.startswith("-") and "c" in after
+        carried = name in walk.shell.pol["carried"] and (
+            after.startswith(("-", "/", "~")) or cmd.argv[i - 1].text in ("--", "-e", "-x")
+        )
+        if shell or carried:
+            walk.emit(cmd.inner(cmd.argv[i:], cmd.name))
+            return
+
+
 def quote(word: Word) -> str:
     """A word as shell text; unknown pieces stay marked."""
     if word.dyn:
@@ -192,31 +216,13 @@ HANDLERS: dict[str, str] = {
     "apptainer": "boxes.apptainer",
     "singularity": "boxes.apptainer",
     "sbatch": "relays.sbatch",
+    "sg": "shells.su",
+    "newgrp": "shells.su",
+    "hash": "shells.hashed",
     "capsh": "shells.capsh",
     "machinectl": "shells.machinectl",
     "crontab": "shells.crontab",
     "man": "shells.manual",
-    **dict.fromkeys(
-        [
-            "xterm",
-            "gnome-terminal",
-            "konsole",
-            "alacritty",
-            "kitty",
-            "foot",
-            "terminator",
-            "urxvt",
-            "rxvt",
-            "st",
-            "tilix",
-            "wezterm",
-            "x-terminal-emulator",
-            "xfce4-terminal",
-            "lxterminal",
-            "mate-terminal",
-        ],
-        "shells.terminal",
-    ),
     "watch": "shells.joined_words",
     "hyperfine": "shells.joined_words",
     "ssh": "relays.ssh",

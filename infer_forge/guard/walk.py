@@ -348,6 +348,9 @@ class Walk(Expander):
         for redirect in redirects:
             if redirect.op.startswith(">") or redirect.op == "&>":
                 found = output_of(made, self) if made and redirect.op in (">", ">|") else None
+                if found is None and redirect.target.text:
+                    fetched: set[str] = self.shell.notes.setdefault("fetched", set())
+                    fetched.add(os.path.normpath(redirect.target.text))
                 self.wrote(redirect.target, found.text if found is not None and not found.fresh else None)
 
     def wrote(self, word: Word, content: str | None) -> None:

@@ -169,6 +169,9 @@ def test_other_events_are_not_its_business() -> None:
         ("mcp__cloud__delete_cluster", {"name": "x"}, True),
         ("mcp__cloud__list_clusters", {}, False),
         ("mcp__infer_forge__triage_trace", {"trace": "x"}, False),
+        ("mcp__plugin_infer-forge_infer-forge__check_command", {"command": "pkill -f python"}, False),
+        ("mcp__not_infer_forge__run", {"command": "pkill -f python"}, True),
+        ("mcp__infer_forge_helper__delete_all", {}, True),
     ],
 )
 def test_tools_other_than_the_shell_are_judged_by_what_they_do(

@@ -38,7 +38,7 @@ _PROGRAMS: dict[str, str] = {
     "files.find": "find gfind fd fdfind",
     "files.mode": "chmod chown chgrp setfacl chattr",
     "files.in_place": "sed perl patch sqlite3 ruby",
-    "files.edit": "vim vi nvim ex ed nano pico micro emacs emacsclient joe hx helix kak code gedit mcedit",
+    "files.edit": "sudoedit vim vi nvim ex ed nano pico micro emacs emacsclient joe hx helix kak code gedit mcedit",
     "files.extract": "tar unzip 7z bsdtar cpio",
     "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq",
     "files.clone": "git",
@@ -74,9 +74,10 @@ _PROGRAMS: dict[str, str] = {
     "env.machine": (
         "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
         "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
-        "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser cgdelete cgset cgcreate cgclassify"
+        "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser cgdelete cgset cgcreate cgclassify "
+        "ipmitool racadm ibportstate opensm fwupdmgr flint mstflint dmsetup journalctl logrotate"
     ),
-    "env.root": "sudo doas pkexec nsenter chroot unshare su runuser",
+    "env.root": "sudo doas pkexec nsenter chroot unshare su runuser calife sudoedit run0 please",
     "env.machines": "machinectl systemd-run systemd-nspawn",
     "secrets.show": (
         "printenv env set export declare typeset echo printf cat less more head tail bat xxd base64 "
@@ -91,9 +92,12 @@ _PROGRAMS: dict[str, str] = {
         "hf huggingface-cli aws gsutil gcloud az azcopy rclone scp rsync sftp ftp s3cmd s5cmd mc wandb "
         "kaggle modelscope transfer nc ncat netcat socat curl wget"
     ),
+    "gate.database": "redis-cli psql mysql mariadb mongo mongosh etcdctl consul",
+    "data.cleanup": "ollama mlflow dvc wandb npm ccache",
     "gate.publish": "twine npm cargo docker podman gh uv poetry flit hatch gem helm",
     "gate.web": "curl wget http https xh httpie",
     "review.review": "gh git codex claude glab",
+    "selfguard.loads": "enable",
     "selfguard.commands": "infer-forge infer-forge-guard claude codex unset export",
 }
 TABLE: dict[str, tuple[str, ...]] = {}

@@ -224,3 +224,22 @@ _HANDLERS: dict[str, Any] = {
     "wget": _web,
     "transfer": _transfer,
 }
+
+
+def cleanup(cmd: Cmd, bench: Any) -> None:
+    """Stores of models and artifacts that several runs share, and caches of the user."""
+    plain = [w for w in cmd.words()[1:] if not w.startswith("-")]
+    if bench.inside(cmd) in ("new", "owned"):
+        return
+    if cmd.name == "ollama" and plain[:1] == ["rm"]:
+        bench.hit(DENY, "files.shared", "ollama rm deletes a model of everybody who uses this server", cmd)
+    elif (cmd.name in ("mlflow", "dvc") and plain[:1] in (["gc"], ["destroy"])) or (
+        cmd.name == "wandb" and plain[:3] == ["artifact", "cache", "cleanup"]
+    ):
+        bench.hit(
+            ASK, "data.remote_delete", f"{' '.join([cmd.name, *plain[:2]])} deletes what other runs may need", cmd
+        )
+    elif (cmd.name == "npm" and plain[:2] == ["cache", "clean"]) or (
+        cmd.name == "ccache" and any(w in ("-C", "--clear", "-c", "--cleanup") for w in cmd.words()[1:])
+    ):
+        bench.hit(ASK, "files.user_cache", "the cache is shared with other runs of this user", cmd)

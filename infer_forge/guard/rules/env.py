@@ -261,6 +261,19 @@ def kernel(cmd: Cmd, bench: Any) -> None:
     bench.hit(DENY, "env.kernel", f"{cmd.name} changes the kernel's or the node's settings for everybody", cmd)
 
 
+_HARDWARE: dict[str, tuple[str, ...]] = {
+    "ipmitool": ("sdr", "sensor", "list", "status", "info", "print", "elist", "get"),
+    "racadm": ("getsysinfo", "get", "getsel", "help"),
+    "ibportstate": ("query",),
+    "opensm": (),
+    "fwupdmgr": ("get-devices", "get-updates", "get-history", "get-details"),
+    "flint": ("query", "q", "verify"),
+    "mstflint": ("query", "q", "verify"),
+    "dmsetup": ("ls", "info", "status", "table", "deps", "version", "targets"),
+}
+"""Tools of a node's hardware and the words with which they only read."""
+
+
 def machine(cmd: Cmd, bench: Any) -> None:
     """Clock, network, users, frequency, cron."""
     words = cmd.words()[1:]
@@ -288,7 +301,7 @@ def machine(cmd: Cmd, bench: Any) -> None:
     elif name in ("ifconfig", "route", "ethtool", "nmcli", "netplan"):
         if not any(
             w in ("up", "down", "add", "del", "delete", "modify", "apply", "try", "off", "on", "mtu")
-            or w in ("-K", "-G", "-s", "-L", "-C", "-A")
+            or w in ("-K", "-G", "-s", "-L", "-C", "-A", "-r", "-E", "-f", "-p")
             for w in words
         ):
             return
@@ -319,6 +332,14 @@ def machine(cmd: Cmd, bench: Any) -> None:
         bench.hit(DENY if flag(cmd, "r") else ASK, "env.machine", "scheduled jobs outlive the run", cmd)
         return
     elif name == "ulimit":
+        return
+    elif name in _HARDWARE:
+        if (not plain and name != "opensm") or any(w in _HARDWARE[name] for w in plain):
+            return
+    elif name == "journalctl":
+        if not any(w.split("=", 1)[0].startswith(("--vacuum", "--rotate", "--flush", "--relinquish")) for w in words):
+            return
+    elif name == "logrotate" and flag(cmd, "d", "--debug"):
         return
     bench.hit(DENY, "env.machine", f"{name} changes the node for everybody", cmd)
 
@@ -378,6 +399,9 @@ def root(cmd: Cmd, bench: Any) -> None:
         return
     if cmd.name in ("su", "runuser"):
         _su(cmd, bench)
+        return
+    if cmd.name in ("calife", "sudoedit"):
+        bench.hit(ASK, "env.root", f"{cmd.name} acts as root", cmd)
         return
     if cmd.name in ("nsenter", "chroot"):
         if bench.inside(cmd) in ("new", "owned") and cmd.name == "chroot":

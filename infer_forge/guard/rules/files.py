@@ -396,6 +396,19 @@ def clone(cmd: Cmd, bench: Any) -> None:
     words = [w for w in parsed.args if not w.text.startswith("-")]
     if parsed.verb == "clone" and len(words) > 1 and words[-1].text.startswith(("/", "~")):
         _write(words[-1], cmd, bench, truncating=False)
+    texts = parsed.texts()
+    made: list[Word] = []
+    if (parsed.verb, texts[:1]) in (("worktree", ["add"]), ("bundle", ["create"])):
+        made = words[1:2]
+    elif parsed.verb in ("archive", "format-patch", "checkout-index"):
+        inner = Cmd([Word("git"), *parsed.args], {}, [], None, cmd.span, parsed.cwds)
+        found = option(
+            inner, "-o", "--output", "--output-directory", "--prefix" if parsed.verb == "checkout-index" else "-o"
+        )
+        made = [found] if found is not None else []
+    for word in made:
+        if word.text.startswith(("/", "~")):
+            _write(word, cmd, bench, truncating=False)
 
 
 def cache(cmd: Cmd, bench: Any) -> None:

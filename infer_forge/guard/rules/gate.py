@@ -202,3 +202,22 @@ def unclaimed(cmd: Cmd, bench: Any) -> None:
         bench.hit(ASK, "claim.stale", f"{where}: {why}", cmd, targets=(node,))
     else:
         bench.hit(ASK, "remote.unclaimed", f"{where}: {why or 'this run has no claim there'}", cmd, targets=(node,))
+
+
+_REMOVING = re.compile(
+    r"(?i)\b(?:flushall|flushdb|shutdown|debug\s+sleep|drop\s+(?:database|table|schema|index|user|role|view)|truncate\b|delete\s+from|dropDatabase|deleteMany|remove\(|drop\(\))"
+)
+
+
+def database(cmd: Cmd, bench: Any) -> None:
+    """redis-cli, psql, mysql, mongo, etcdctl, consul: what removes asks, unless it goes to a port of the run."""
+    words = cmd.words()[1:]
+    plain = [w for w in words if not w.startswith("-")]
+    text = " ".join([*words, cmd.stdin.text or "" if cmd.stdin else ""])
+    verbs = {"etcdctl": ("del", "rm", "rmdir"), "consul": ("delete", "leave", "force-leave")}.get(cmd.name, ())
+    removing = any(w in verbs for w in plain[:3]) if verbs else _REMOVING.search(text) is not None
+    removing = removing or (cmd.name == "redis-cli" and plain[:1] in (["del"], ["DEL"], ["unlink"], ["UNLINK"]))
+    port = option(cmd, "-p", "--port")
+    mine = port is not None and port.text.isdigit() and bench.ctx.port(int(port.text)) == "owned"
+    if removing and not mine and bench.inside(cmd) not in ("new", "owned"):
+        bench.hit(ASK, "gate.database", f"{cmd.name} removes something that is not proved to be this run's", cmd)

@@ -83,7 +83,8 @@ def _clock(value: Word, cmd: Cmd, bench: Any) -> None:
     """`-lgc` inside an exclusive claim is the one setting that may be asked for, once the old clocks are written down."""
     claimed = bench.ctx.claimed_gpus(cmd.place.node)
     chosen = option(cmd, "-i", "--id")
-    wanted = _indices(chosen.text) if chosen is not None and not chosen.dyn else None
+    several = sum(w.text == "--id" or w.text.startswith(("-i", "--id=")) for w in cmd.argv[1:]) > 1
+    wanted = _indices(chosen.text) if chosen is not None and not chosen.dyn and not several else None
     if not claimed or not wanted or not wanted <= claimed:
         bench.hit(DENY, "gpu.setting", "the clock is locked on GPUs outside of this run's claim", cmd)
         return
@@ -213,6 +214,8 @@ def visible(cmd: Cmd, bench: Any) -> None:
         if word.text == "all":
             bench.hit(ASK, "gpu.claim", f"{name}=all reaches GPUs that this run has not claimed", cmd, targets=("all",))
             continue
+        if _foreign_uuid(word.text, cmd, bench):
+            continue
         wanted = (
             _indices(word.text) if word.text.strip() not in ("", "-1", "void", "none", "NoDevFiles") else set[int]()
         )
@@ -226,6 +229,17 @@ def visible(cmd: Cmd, bench: Any) -> None:
             )
         elif wanted:
             lean(wanted, cmd, bench)
+
+
+def _foreign_uuid(text: str, cmd: Cmd, bench: Any) -> bool:
+    """GPUs that are named by UUID: those of the claim pass; what is not known to be one of them asks, or is denied."""
+    names = [p.strip() for p in text.split(",") if p.strip().startswith(("GPU-", "MIG-"))]
+    mine = bench.ctx.claimed_uuids(cmd.place.node)
+    unknown = [n for n in names if not any(u.startswith(n) for u in mine)]
+    if unknown:
+        why = f"{unknown[0]} is not known to be in this run's claim"
+        bench.hit(DENY if mine else ASK, "gpu.claim", why, cmd, targets=(text,))
+    return bool(names)
 
 
 def _list(gpus: set[int]) -> str:

@@ -23,6 +23,12 @@ def commands(cmd: Cmd, bench: Any) -> None:
         bench.hit(ASK, "guard.self", "the guard's variables are not for the run to change", cmd)
 
 
+def loads(cmd: Cmd, bench: Any) -> None:
+    """enable -f: a shared object becomes part of the shell."""
+    if any(w.startswith("-f") for w in cmd.words()[1:]):
+        bench.hit(ASK, "shell.unread", "enable -f loads code that cannot be seen into the shell", cmd)
+
+
 def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> None:
     if any(w in ("--help", "-h") for w in words):
         return
@@ -36,15 +42,25 @@ def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> N
         w.split("=", 1)[0] in ("--standing", "--drop", "--force") for w in words
     ):
         bench.hit(DENY, "guard.grant", "what a clock goes back to is said by a person at a terminal", cmd)
+    elif plain[:1] == ["node"] and any(
+        w.split("=", 1)[0] in _PERSONS.get(plain[1] if len(plain) > 1 else "", ()) for w in words
+    ):
+        bench.hit(DENY, "guard.grant", f"node {plain[1]} with this option is for a person at a terminal", cmd)
     elif plain[:1] == ["uninstall"]:
         bench.hit(DENY, "guard.self", "uninstalling takes the hook out", cmd)
-    changed = [
-        n
-        for n in cmd.env
-        if n in ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_NODE") or n.startswith("INFER_FORGE_GUARD")
-    ]
-    if changed and plain[:1] == ["guard"] and plain[1:2] not in (["check"], ["explain"], ["scan"]):
+    changed = [n for n in cmd.env if n in _PLACES or n.startswith("INFER_FORGE_GUARD")]
+    if changed and plain[:1] in (["guard"], ["node"]) and plain[1:2] not in (["check"], ["explain"], ["scan"]):
         bench.hit(ASK, "guard.self", f"{changed[0]} moves what the guard knows", cmd)
+
+
+_PLACES = ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_STORES", "INFER_FORGE_NODE", "INFER_FORGE_NVIDIA_SMI")
+_PERSONS = {
+    "release": ("--force",),
+    "mark": ("--clear",),
+    "policy": ("--set", "--retire"),
+    "collect": ("--trust",),
+}
+"""Options of `infer-forge node` that ask for a person themselves."""
 
 
 def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
@@ -57,6 +73,7 @@ def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
         "--settings",
         "--setting-sources",
         "--allow-dangerously-skip-permissions",
+        "--full-auto",
     )
     for word in words:
         if word.split("=", 1)[0] in risky:
@@ -65,9 +82,12 @@ def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
             )
             return
     joined = " ".join(words)
+    if re.search(r"bypassPermissions|danger-full-access|approval_policy\W+never", joined):
+        bench.hit(DENY, "guard.self", "this starts a client without its permissions", cmd)
     if re.search(r"(?:-c|--config)[ =]\S*hooks", joined) or re.search(r"disableAllHooks", joined):
         bench.hit(DENY, "guard.self", "this starts a client without its hooks", cmd)
-    if any(n in ("CLAUDE_CONFIG_DIR", "CODEX_HOME") for n in cmd.env):
+    moved = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "HOME", "XDG_CONFIG_HOME", *_PLACES)
+    if any(n in moved for n in cmd.env):
         bench.hit(DENY, "guard.self", "another configuration folder starts a client without this hook", cmd)
     elif re.search(
         r"^(?:plugin|mcp) (?:remove|uninstall|disable)\b", " ".join(w for w in words if not w.startswith("-"))
