@@ -13,12 +13,13 @@ from infer_forge.pipeline.roles import Role
 from infer_forge.pipeline.segment import FFN, NONE, Names, cut
 
 
-def by_anchor(lane: Lane, anchor: str, layers: int | None) -> None:
+def by_anchor(lane: Lane, anchor: str, layers: int | None, a_layer: int | None = None) -> None:
     """Replace the layers of every pass by those between occurrences of the anchor.
 
     Args:
         anchor: a part of the kernel's name; `NAME:end` when the kernel ends a layer.
         layers: the config's count; an anchor that occurs k times as often stands k times in a layer.
+        a_layer: how often it stands in a layer, where that is known.
 
     Raises:
         UsageFault: no kernel has such a name.
@@ -31,7 +32,7 @@ def by_anchor(lane: Lane, anchor: str, layers: int | None) -> None:
     names = Names(lane.trace.names)
     counts = Counter(int(np.isin(work.name[p.rows], list(hits_by_name)).sum()) for p in lane.passes if not p.partial)
     usual = counts.most_common(1)[0][0] if counts else 0
-    each = max(1, round(usual / layers)) if layers and usual else 1
+    each = a_layer or (max(1, round(usual / layers)) if layers and usual else 1)
     for p in lane.passes:
         lane.layer_of[p.rows], lane.half_of[p.rows], lane.place_of[p.rows] = -1, 0, -1
         at = np.flatnonzero(np.isin(work.name[p.rows], list(hits_by_name)))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.records import Report
+from infer_forge.pipeline import known
 from infer_forge.pipeline.clusters import dominance
 from infer_forge.pipeline.model import Lane
 from infer_forge.pipeline.model_config import ModelShape
@@ -93,7 +94,10 @@ def fill(
         "8_perfetto_ranges": [
             row for row in report.tables["ranges"].dicts() if row["what"] == "pass" and row["rank"] == lane.rank and row["index"] in chosen
         ],
-        "9_method": {**confidence(lane, shape), "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None},
+        "9_method": {
+            **confidence(lane, shape), "anchors": [c.to_json() for c in known.check(lane)] or None,
+            "roofline_coverage": roof or None, "mapping": report.header.more.get("mapping") or None,
+        },
     }  # fmt: skip
 
 

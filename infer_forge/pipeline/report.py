@@ -13,6 +13,7 @@ from infer_forge.pipeline import (
     checklist,
     clusters,
     flow,
+    known,
     modules,
     perfetto,
     roofline,
@@ -84,6 +85,8 @@ def build_lanes(found: Sources, shape: ModelShape | None, options: Options) -> l
             )
             if options.anchor:
                 by_anchor(lane, options.anchor, shape.layers if shape else None)
+            else:
+                known.take_over(lane, shape.layers if shape else None)
             stage.infer(lane)
             steady.temper(lane)
             lanes.append(lane)
@@ -291,6 +294,7 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
             )
         )
     report.findings += stage.findings(lane)
+    report.findings += known.findings(known.check(lane))
     for v in views:
         words = clusters.dominance(v.clusters)
         if words:
