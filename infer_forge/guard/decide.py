@@ -10,6 +10,9 @@ from infer_forge.guard.model import ALLOW, ASK, DENY, RANK, Cmd, Hit, Verdict
 from infer_forge.guard.rules import TABLE, Bench, function
 from infer_forge.guard.shell import Scope, Shell
 
+_OWN_NAMES = ("guard.yaml", "infer-forge", ".claude", ".codex", ".lock", ".ledger", ".git/")
+"""Cheap signs that a word may name a file of the guard; `rules.selfguard.named` looks closely."""
+
 
 def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
     """`check` with a policy at hand; standard library and tree-sitter only."""
@@ -37,7 +40,6 @@ def check_with(command: str, ctx: Context, pol: dict[str, Any]) -> Verdict:
 def _apply(shell: Shell, bench: Bench, text: str) -> None:
     secrets_text, secrets_argv = function("secrets.text"), function("secrets.argv")
     redirects, stdin, visible = function("files.redirects"), function("secrets.stdin"), function("gpu.visible")
-    hint = function("selfguard.HINT").search
     custom, production, governed = bench.pol["custom"], bench.pol["production"], bench.pol["governed_paths"]
     secrets_text(text, bench)
     reads_only = function("diagnosis.reads_only") if bench.ctx.profile == "read_only" else None
@@ -54,7 +56,7 @@ def _apply(shell: Shell, bench: Bench, text: str) -> None:
         secrets_argv(cmd, bench)
         for name in TABLE.get(cmd.name) or TABLE.get(_unversioned(cmd.name)) or ():
             function(name)(cmd, bench)
-        if any(w.text and hint(w.text) for w in cmd.argv[1:]):
+        if any(hint in w.text for w in cmd.argv[1:] for hint in _OWN_NAMES):
             function("selfguard.named")(cmd, bench)
         if cmd.place.node:
             function("gate.unclaimed")(cmd, bench)

@@ -95,7 +95,7 @@ def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
         bench.hit(ASK, "guard.self", "this may take the guard's hook or server out of the client", cmd)
 
 
-HINT = re.compile(
+_HINT = re.compile(
     r"guard\.yaml|infer-forge\.yaml|\.claude|\.codex|infer-forge/|contract\.lock|baseline\.lock|\.ledger|\.git/(?:hooks|config)"
 )
 _READS = frozenset(
@@ -121,7 +121,7 @@ def named(cmd: Cmd, bench: Any) -> None:
     name = cmd.name
     if name in _READS or (name != "git" and any(f.startswith(_JUDGED) for f in TABLE.get(name, ()))):
         return
-    words = [w for w in cmd.argv[1:] if HINT.search(w.text)]
+    words = [w for w in cmd.argv[1:] if _HINT.search(w.text)]
     if name == "git":
         from infer_forge.guard import gitcmd
 
