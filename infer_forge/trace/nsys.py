@@ -30,7 +30,8 @@ from infer_forge.trace.vocabulary import call_kind
 
 RECORDINGS = (b"NVIDIA Tegra Pro", b"QDSTRM", b"NSYS")
 """First bytes of `.nsys-rep` and `.qdstrm` files."""
-_COPY = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
+_COPY = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
+         11: "UVM HtoD", 12: "UVM DtoH", 13: "UVM DtoD"}  # fmt: skip
 _MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _NONE = 0xFFFFFFFF
@@ -39,7 +40,8 @@ _OP = re.compile(
     r"^((?:aten|c10d|sgl_kernel|_C|_C_cache_ops|vllm|sglang|torch)::\w+)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, sizes = (\[.*\]))?$"
 )
 _RANGES = (59, 60, 70, 71)
-"""NVTX_EVENTS.eventType: push/pop and start/end ranges, with and without an NVTX extension payload."""
+"""NVTX_EVENTS.eventType: NvtxPushPopRange, NvtxStartEndRange, and the same two imported from NVTXT (ENUM_NSYS_EVENT_TYPE; the same
+numbers in the exports of 2022.4 and 2023.2 that were looked at)."""
 _LAUNCHING = (CallKind.LAUNCH, CallKind.GRAPH_LAUNCH, CallKind.MEMCPY, CallKind.MEMSET)
 
 

@@ -34,73 +34,102 @@ HEAD = "void at::native::(anonymous namespace)::indexSelectSmallIndex<int>(int)"
 TAIL = "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::ArgMaxOps<float>>>(int)"
 
 
+RUNTIME = "start! end! eventClass! globalTid correlationId nameId! returnValue! callchainId"
+SHAPE = "gridX! gridY! gridZ! blockX! blockY! blockZ! staticSharedMemory! dynamicSharedMemory! localMemoryPerThread! localMemoryTotal!"
+NVTX = "start! end eventType! rangeId category color text globalTid endGlobalTid textId domainId uint64Value jsonText"
+KERNEL_NAMES = "demangledName! shortName! mangledName launchType cacheConfig registersPerThread!"
+BEGIN, PROCESS_OF = "start! end! deviceId! contextId!", "streamId! correlationId globalPid"
+COPIES, NODE = "bytes! copyKind!", "graphNodeId"
+KERNEL = f"{KERNEL_NAMES} {SHAPE} gridId!"
+SCHEMAS = {
+    "2022.4": {
+        "meta": "EXPORT_META_DATA",
+        "version": "3.0.0",
+        KERNELS: f"{BEGIN} {PROCESS_OF} {KERNEL} sharedMemoryExecuted {NODE}",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": f"{BEGIN} {PROCESS_OF} {COPIES} deprecatedSrcId srcKind dstKind {NODE}",
+    },
+    "2025.1": {
+        "meta": "META_DATA_EXPORT",
+        "version": "3.17.2",
+        KERNELS: f"{BEGIN} greenContextId {PROCESS_OF} {KERNEL} sharedMemoryExecuted {NODE}",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": f"{BEGIN} greenContextId {PROCESS_OF} {COPIES} srcKind dstKind {NODE}",
+    },
+    "without graph nodes": {
+        "meta": "META_DATA_EXPORT",
+        "version": "3.1.7",
+        KERNELS: f"{BEGIN} {PROCESS_OF} {KERNEL}",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": f"{BEGIN} {PROCESS_OF} {COPIES} srcKind dstKind",
+    },
+}
+"""Columns in the exporter's own order, `!` for NOT NULL: schema 3.0.0 as an export of 2022.4 states it, and the one with green
+contexts and META_DATA_EXPORT of 2025 ("SQLite Schema Reference" of the user guide)."""
+
+
 class Export:
     """A made-up export: kernels of steps with launches and NVTX marks, as the schema of a year holds them."""
 
-    def __init__(self, path: Path, *, graph_column: bool = True, meta: str = "EXPORT_META_DATA") -> None:
+    def __init__(self, path: Path, schema: str = "2025.1") -> None:
         self.db = sqlite3.connect(path)
+        self.schema = SCHEMAS[schema]
         self.strings: dict[str, int] = {}
-        self.table("StringIds", "id value")
-        kernel = "start end deviceId contextId streamId correlationId globalPid demangledName shortName"
-        self.table(KERNELS, f"{kernel} gridX gridY gridZ blockX blockY blockZ{' graphNodeId' if graph_column else ''}")
-        self.graph = graph_column
-        self.table("CUPTI_ACTIVITY_KIND_RUNTIME", "start end globalTid correlationId nameId")
-        self.table("NVTX_EVENTS", "start end eventType text textId globalTid")
-        self.table(meta, "name value")
-        self.db.execute(f"INSERT INTO {meta} VALUES ('EXPORT_SCHEMA_VERSION', '3.17.2')")
-        self.table("TARGET_INFO_GPU", "id name computeMajor computeMinor smCount")
-        self.db.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, 'NVIDIA H100 80GB HBM3', 9, 0, 132)")
+        self.table("StringIds", "id! value!")
+        self.table(KERNELS, self.schema[KERNELS])
+        self.table("CUPTI_ACTIVITY_KIND_RUNTIME", RUNTIME)
+        self.table("NVTX_EVENTS", NVTX)
+        self.table(self.schema["meta"], "name! value")
+        self.insert(self.schema["meta"], name="EXPORT_SCHEMA_VERSION", value=self.schema["version"])
+        self.table("TARGET_INFO_GPU", "vmId! id! name totalMemory smCount computeMajor computeMinor")
+        self.insert(
+            "TARGET_INFO_GPU", vmId=0, id=0, name="NVIDIA H100 80GB HBM3", computeMajor=9, computeMinor=0, smCount=132
+        )
         self.now, self.correlation = 1_000_000, 0
 
     def table(self, name: str, columns: str) -> None:
-        self.db.execute(f"CREATE TABLE {name} ({', '.join(columns.split())})")
+        listed = [f"{c[:-1]} NOT NULL" if c.endswith("!") else c for c in columns.split()]
+        self.db.execute(f"CREATE TABLE {name} ({', '.join(listed)})")
+
+    def insert(self, table: str, **values: object) -> None:
+        """A row; columns that must not be NULL and are not given are 0, those that the schema lacks are left out."""
+        info = self.db.execute(f"PRAGMA table_info({table})").fetchall()
+        row = {c[1]: values.get(c[1], 0 if c[3] else None) for c in info}
+        self.db.execute(
+            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+        )
 
     def text(self, value: str) -> int:
         if value not in self.strings:
             self.strings[value] = len(self.strings)
-            self.db.execute("INSERT INTO StringIds VALUES (?, ?)", (self.strings[value], value))
+            self.insert("StringIds", id=self.strings[value], value=value)
         return self.strings[value]
 
     def kernel(self, name: str, dur: int = 5000, node: int | None = None, launch: bool = True) -> None:
         self.correlation += 1 if launch else 0
         if launch:
             api = self.text("cudaGraphLaunch_v10000" if node is not None else "cudaLaunchKernel_v7000")
-            self.db.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?, ?)",
-                (self.now, self.now + 900, PROCESS | 1, self.correlation, api),
-            )
+            self.insert(
+                "CUPTI_ACTIVITY_KIND_RUNTIME", start=self.now, end=self.now + 900, globalTid=PROCESS | 1,
+                correlationId=self.correlation, nameId=api,
+            )  # fmt: skip
         start = self.now + 2000
-        row = [
-            start,
-            start + dur,
-            0,
-            1,
-            7,
-            self.correlation,
-            PROCESS,
-            self.text(name),
-            self.text(name),
-            4,
-            1,
-            1,
-            128,
-            1,
-            1,
-        ]
-        self.db.execute(
-            f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({', '.join('?' * (15 + self.graph))})",
-            [*row, node] if self.graph else row,
-        )
+        self.insert(
+            KERNELS, start=start, end=start + dur, deviceId=0, contextId=1, streamId=7, correlationId=self.correlation,
+            globalPid=PROCESS, demangledName=self.text(name), shortName=self.text(name.split("<")[0]), gridX=4, gridY=1, gridZ=1,
+            blockX=128, blockY=1, blockZ=1, graphNodeId=node,
+        )  # fmt: skip
         self.now = start + dur
 
-    def mark(self, name: str, start: int, end: int) -> None:
-        self.db.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, NULL, ?)", (start, end, name, PROCESS | 1))
+    def mark(self, name: str, start: int, end: int | None, kind: int = 59, registered: bool = False) -> None:
+        """An NVTX event; a registered string stands in StringIds, and `text` is NULL."""
+        self.insert(
+            "NVTX_EVENTS", start=start, end=end, eventType=kind, globalTid=PROCESS | 1, domainId=0,
+            text=None if registered else name, textId=self.text(name) if registered else None,
+        )  # fmt: skip
 
-    def step(self, name: str, layers: int) -> None:
+    def step(self, name: str, layers: int, **more: bool) -> None:
         begin = self.now
         for kernel in (HEAD, *(k for _ in range(layers) for k in LAYER), TAIL):
             self.kernel(kernel)
-        self.mark(name, begin - 10, self.now)
+        self.mark(name, begin - 10, self.now, **more)
         self.now += 50_000
 
     def close(self) -> None:
@@ -108,20 +137,24 @@ class Export:
         self.db.close()
 
 
-@pytest.mark.parametrize(("graph_column", "meta"), [(True, "EXPORT_META_DATA"), (False, "META_DATA_EXPORT")])
+@pytest.mark.parametrize("registered", [False, True])
+@pytest.mark.parametrize("schema", SCHEMAS)
 def test_kernels_launches_and_marks_of_an_export_become_the_same_columns(
-    tmp_path: Path, graph_column: bool, meta: str
+    tmp_path: Path, schema: str, registered: bool
 ) -> None:
-    export = Export(tmp_path / "t.sqlite", graph_column=graph_column, meta=meta)
+    export = Export(tmp_path / "t.sqlite", schema)
     for _ in range(3):
-        export.step("step[DECODE bs=16]", 6)
+        export.step("step[DECODE bs=16]", 6, registered=registered)
+    export.mark("step[DECODE bs=99]", 5, None, kind=34)  # a mark is no range
+    export.mark("NCCL", 6, None, kind=75)  # neither is the making of a domain
     export.close()
     made = trace.load(tmp_path / "t.sqlite", cache=False)
     assert len(made.work) == 3 * 50
     assert (made.work.call >= 0).all()
     assert {made.names[n] for n in made.calls.name.tolist()} == {"cudaLaunchKernel"}
     assert made.header.devices[0]["name"] == "NVIDIA H100 80GB HBM3"
-    assert made.header.extra["EXPORT_SCHEMA_VERSION"] == "3.17.2"
+    assert made.header.extra["EXPORT_SCHEMA_VERSION"] == SCHEMAS[schema]["version"]
+    assert made.work.stream.tolist() == [7] * len(made.work)
     assert len(made.windows) == 3
     report = pipeline.analyse_pipeline([tmp_path / "t.sqlite"], PipelineOptions(no_triage=True, keep=False))
     assert [(r["stage"], r["batch"], r["layers"]) for r in report.tables["passes"].dicts()] == [("decode", 16, 6)] * 3
@@ -136,14 +169,16 @@ def test_a_triage_of_an_export_sums_exactly_and_comes_from_the_cache_again(tmp_p
         assert sum(r["time_us"] for r in table.dicts()) == pytest.approx(34 * 5.0)
 
 
-def test_nodes_of_a_graph_are_graph_work(tmp_path: Path) -> None:
-    export = Export(tmp_path / "t.sqlite")
+@pytest.mark.parametrize("schema", ["2022.4", "2025.1"])
+def test_nodes_of_a_graph_are_graph_work(tmp_path: Path, schema: str) -> None:
+    export = Export(tmp_path / "t.sqlite", schema)
     for node in range(8):
         export.kernel(LAYER[node], node=node + 1, launch=node == 0)
     export.close()
     made = trace.load(tmp_path / "t.sqlite", cache=False)
     assert made.work.graph.all()
     assert made.work.graph_pos.tolist() == list(range(8))
+    assert made.work.graph_node.tolist() == list(range(1, 9))
     assert made.coverage.graph_launches == 1
 
 
@@ -152,12 +187,12 @@ def test_copies_have_direction_memory_and_bytes_and_torch_ranges_are_ops(tmp_pat
     begin = export.now
     export.kernel(LAYER[1])
     export.mark("aten::mm, seq = 12, op_id = 3, sizes = [[16, 4096], [4096, 4096]]", begin - 10, begin + 950)
-    columns = "start end deviceId streamId correlationId globalPid bytes copyKind srcKind dstKind"
-    export.table("CUPTI_ACTIVITY_KIND_MEMCPY", columns)
-    export.db.execute(
-        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, 0, 7, 99, ?, 4096, 1, 1, 2)",
-        (5_000_000, 5_001_000, PROCESS),
-    )
+    table = "CUPTI_ACTIVITY_KIND_MEMCPY"
+    export.table(table, export.schema[table])
+    export.insert(
+        table, start=5_000_000, end=5_001_000, streamId=7, correlationId=99, globalPid=PROCESS, bytes=4096, copyKind=1, srcKind=1,
+        dstKind=2,
+    )  # fmt: skip
     export.close()
     made = trace.load(tmp_path / "t.sqlite", cache=False)
     copy = int((made.work.kind == WorkKind.MEMCPY).argmax())
@@ -243,3 +278,21 @@ def test_real_exports_and_summaries_are_read_or_refused_with_a_reason(corpus: Pa
     for file in sorted((corpus / "nsys").glob("*kern_sum.csv")):
         rows = read_kernel_sum(file)
         assert sum(k.time_ns for k in rows) > 0
+
+
+def test_the_made_up_schema_and_the_numbers_of_ranges_and_copies_are_those_of_real_exports(corpus: Path) -> None:
+    from infer_forge.trace import nsys
+
+    for name in ("t4_nsys2022.4_schema3.0.0.sqlite", "rtx4090_nsys_memTransfer.sqlite"):
+        db = sqlite3.connect(f"{(corpus / 'nsys' / name).as_uri()}?mode=ro&immutable=1", uri=True)
+        kinds = dict(db.execute("SELECT name, id FROM ENUM_NSYS_EVENT_TYPE"))
+        ranges = ("NvtxPushPopRange", "NvtxStartEndRange", "NvtxtPushPopRange", "NvtxtStartEndRange")
+        assert tuple(kinds[k] for k in ranges) == nsys._RANGES  # pyright: ignore[reportPrivateUsage]
+        copies = dict(db.execute("SELECT id, name FROM ENUM_CUDA_MEMCPY_OPER"))
+        short = {k: v.removeprefix("CUDA_MEMCPY_KIND_").replace("_", " ") for k, v in copies.items() if k}
+        assert short == {k: v.upper() for k, v in nsys._COPY.items()}  # pyright: ignore[reportPrivateUsage]
+        for table in (KERNELS, "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_RUNTIME"):
+            real = {(r[1], bool(r[3])) for r in db.execute(f"PRAGMA table_info({table})")}
+            ours = SCHEMAS["2022.4"].get(table, RUNTIME).split()
+            assert {(c.rstrip("!"), c.endswith("!")) for c in ours} <= real or not real
+        db.close()
