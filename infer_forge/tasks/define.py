@@ -110,7 +110,8 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
     """Lock the contract by hash; a second lock, or one of an incomplete definition, is refused.
 
     Args:
-        baseline: the capability baseline in force (B67): pack version and hashes.
+        baseline: what `baseline.keep` gave of the capability baseline in force (B67). None: the one in force is kept and
+            recorded here, its tools unknown, since only a door knows them.
 
     Raises:
         GateRefused: with everything that is missing.
@@ -133,12 +134,19 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
                 next_step=f"infer-forge task edit {task_id} --help",
             )
         profile = "read_only" if task.typed.type == "online_diagnosis" else "ordinary"
-        return "locked", {"sha256": lock_hash(task.typed), "baseline": baseline or {}, "guard_profile": profile}
+        return "locked", {"sha256": lock_hash(task.typed), "baseline": recorded, "guard_profile": profile}
 
+    recorded = baseline if baseline is not None else _in_force(store)
     history.append(store, task_id, decide)
     task = load(store, task_id)
     enter_profile(task)
     return task
+
+
+def _in_force(store: Store) -> dict[str, Any]:
+    from infer_forge.tasks.baseline import keep, manifest
+
+    return keep(store, manifest())
 
 
 def clarify(store: Store, task_id: str, text: str) -> Task:

@@ -221,6 +221,10 @@ def _unauthorised(store: Store, locked: Mapping[str, Any], now: Mapping[str, Any
     """Why the baseline of now may not be the one that an ordinary task ends under; nothing when it may."""
     if not locked or now is None or now["digest"] == locked["digest"] or now["pack_version"] != locked["pack_version"]:
         return []
+    from infer_forge.tasks import baseline
+
+    if not any(baseline.changes(baseline.kept(store, locked["digest"]), now).values()):
+        return []  # one of the two does not know the tools
     released = {
         (t.ending or {}).get("content", {}).get("baseline")
         for t in (load(store, name) for name in history.task_ids(store))

@@ -97,6 +97,17 @@ def test_the_lock_names_everything_that_is_missing(store: Store) -> None:
         assert word in refused.value.what
 
 
+def test_every_lock_records_the_capability_baseline_whoever_locks(store: Store) -> None:
+    from infer_forge.tasks import baseline
+
+    task = begun(store)
+    assert task.lock
+    kept = baseline.kept(store, task.lock["baseline"]["digest"])
+    assert kept["files"] == baseline.in_force()
+    assert kept["tools"] is None
+    assert kept["check_suite"]["commands"]
+
+
 def test_a_locked_contract_changes_only_as_a_new_task(store: Store) -> None:
     task = begun(store)
     with pytest.raises(GateRefused, match="a material change is a new task"):

@@ -208,6 +208,12 @@ def test_only_a_capability_task_changes_the_baseline(store: Store, tmp_path: Pat
     )
 
 
+def test_a_lock_that_did_not_know_the_tools_ends_under_the_same_files(store: Store, tmp_path: Path) -> None:
+    task = ready(store, tmp_path)
+    done = ending.deliver(store, task.id, "The file was written once", baseline=baseline.manifest({"a_tool": {}}))
+    assert done.status == "delivered"
+
+
 def _locked(store: Store) -> Any:
     task = define.new(store, define.definition_of(definition()))
     return define.lock(store, task.id, baseline=baseline.keep(store, baseline.manifest({})))
