@@ -18,6 +18,10 @@ from tests.campaign.campaign_agent import SLOW, Refused, git, history_item
 from tests.campaign.campaign_asks import answer_of, refused
 from tests.campaign.conftest import Station
 
+MUST_HOLD = {
+    "chain", "A31", "A51", "A65", "A100", "A102", "A104", "A105", "A114", "A122", "A126", "A46", "A149", "one-attempt",
+    "round-claim", "round-journal", "round-guard",
+}  # fmt: skip
 PATCH: dict[str, Any] = {"title": "fused norm", "idea": "0" * 12, "mechanism": "rmsnorm"}
 
 
@@ -46,8 +50,8 @@ def planted(_: Campaign) -> Answer:
 def test_every_gate_of_a_patch_refuses_it(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = station("explained")
     words = {**PATCH, "idea": agent.notes["idea"]}
-    assert len(PATCH_GATES) == len(set(PATCH_GATES)) == 17
-    assert {"A31", "A51", "A100", "A102", "A104", "A105", "A114", "A122", "A126", "A46", "A149"} < set(PATCH_GATES)
+    assert len(PATCH_GATES) == len(set(PATCH_GATES))
+    assert set(PATCH_GATES) >= MUST_HOLD
     for gate in PATCH_GATES:
         with monkeypatch.context() as patch:
             patch.setitem(RULES, gate, dataclasses.replace(RULES[gate], look=planted))
