@@ -159,49 +159,64 @@ def _traces(profile: Record) -> list[str]:
 def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
     gates.require(campaign, "A100", "A102", "A114", what="the root-cause report")
     gap, loser = _loser(campaign)
-    mine, theirs = _profile(campaign, "sglang"), _profile(campaign, str(loser["against"]))
+    mine = _profile(campaign, "sglang")
     if mine is None:
         raise GateRefused("SGLang was not profiled in this round", next_step="infer-forge campaign record profile")
     interval = f"(interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})"
     whom = f"{loser['scenario']} {loser['verdict']} against {loser['against']}"
     lines = [f"Gap {gap.id}: {whom}, {_pct(loser['mean_pct'])} {interval}."]
-    facts: dict[str, Any] = {"gap": gap.id, "profiles": [p.id for p in (mine, theirs) if p]}
-    slow, tables = _longest(mine), list[str]()
-    if theirs is not None:
-        from infer_forge.profile import Options, compare
-
-        report = compare(_traces(mine), _traces(theirs), Options(min_share=0.0))
-        place = campaign.layout.run / "analysis" / f"compare-{gap.id}.json"
-        jsonio.write_atomic(place, report.render("json"))
-        facts["comparison"] = {"path": campaign.layout.relative(place), "sha256": jsonio.sha256_file(place)}
-        rows = report.tables["stages"].dicts()
-        slow = _slower(rows) or slow
-        tables = [
-            f"## {n}\n\n{_top(report.tables[n], stage or slow)}"
-            for n in ("stages", "kernel", "overlap", "fuse", "host")
-            if n in report.tables
-        ]
-        lines.append(f"Comparison (a is SGLang, b is {loser['against']}): `{facts['comparison']['path']}`.")
-    else:
-        lines.append(f"{loser['against']} could not be profiled; its blocker is in the ledger.")
-    chosen = stage or slow
+    profiles, comparisons, slow = [mine.id], list[dict[str, Any]](), None
+    tables: list[tuple[str, Report]] = []
+    for rival in verdicts.leading(gap):
+        theirs = _profile(campaign, rival)
+        if theirs is None:
+            lines.append(f"{rival} could not be profiled; its blocker is in the ledger.")
+            continue
+        report, kept = _compared(campaign, gap, mine, theirs, first=not comparisons)
+        profiles.append(theirs.id)
+        comparisons.append(kept)
+        tables.append((rival, report))
+        slow = slow or _slower(report.tables["stages"].dicts())
+        lines.append(f"Comparison (a is SGLang, b is {rival}): `{kept['path']}`.")
+    chosen = stage or slow or _longest(mine)
     if chosen not in mine["stages"]:
         raise UsageFault(f"SGLang's profile has no stage {chosen}", next_step=f"stages: {', '.join(mine['stages'])}")
     triage: dict[str, Any] = jsonio.read_json(campaign.layout.run / str(mine["triage"]))
     shares = coverage.families(triage, chosen)[:12]
     lines.append(f"Slower stage: {chosen}.")
     hot = "\n".join(f"- {n}: {s:.2f} %" for n, s in shares)
-    body = "\n\n".join([" ".join(lines), f"## SGLang kernels of {chosen}\n\n{hot}", *tables])
+    parts = [" ".join(lines), f"## SGLang kernels of {chosen}\n\n{hot}"]
+    parts += [part for rival, report in tables for part in _comparison(rival, report, chosen)]
+    facts: dict[str, Any] = {"gap": gap.id, "profiles": profiles, "comparisons": comparisons}
     facts |= {"stage": chosen, "families": [n for n, _ in shares]}
-    return _keep(
-        campaign,
-        "root_cause",
-        campaign.layout.root_cause,
-        "Root cause",
-        body,
-        "Candidates in the source (path, symbol, why):",
-        facts,
-    )
+    facts |= {"comparison": comparisons[0]} if comparisons else {}
+    invitation = "Candidates in the source (path, symbol, why):"
+    place = campaign.layout.root_cause
+    return _keep(campaign, "root_cause", place, "Root cause", "\n\n".join(parts), invitation, facts)
+
+
+def _compared(
+    campaign: Campaign, gap: Record, mine: Record, theirs: Record, *, first: bool
+) -> tuple[Report, dict[str, Any]]:
+    """SGLang's profile against a rival's, kept as a report of its own."""
+    from infer_forge.profile import Options, compare
+
+    report = compare(_traces(mine), _traces(theirs), Options(min_share=0.0))
+    name = f"compare-{gap.id}" + ("" if first else f"-{theirs['framework']}")
+    place = campaign.layout.run / "analysis" / f"{name}.json"
+    jsonio.write_atomic(place, report.render("json"))
+    kept = {
+        "path": campaign.layout.relative(place),
+        "sha256": jsonio.sha256_file(place),
+        "against": theirs["framework"],
+    }
+    return report, kept
+
+
+def _comparison(rival: str, report: Report, stage: str) -> list[str]:
+    """The tables of one comparison as sections."""
+    names = ("stages", "kernel", "overlap", "fuse", "host")
+    return [f"## {n} against {rival}\n\n{_top(report.tables[n], stage)}" for n in names if n in report.tables]
 
 
 def _pct(value: Any) -> str:

@@ -1,53 +1,49 @@
-"""Of several rivals that are ahead each is profiled, or its blocker stands in the round."""
+"""Several rivals that are ahead: each is profiled and compared, or a blocker says why it could not be."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from infer_forge.campaign import verdicts
+from infer_forge.campaign import open_campaign, verdicts
+from infer_forge.campaign.advice import next_step
 from infer_forge.campaign.book import Campaign, Record
-from infer_forge.campaign.gates import look
-from infer_forge.campaign.layout import RunLayout
+from tests.campaign.campaign_asks import answer_of
+from tests.campaign.conftest import Station
 
 
-def record(campaign: Campaign, kind: str, **body: Any) -> None:
-    number = len(campaign.records) + 1
-    sha = f"{number:064x}"[::-1]
-    campaign.records.append(Record(sha[:12], number, "2026-01-01T00:00:00Z", kind, body, sha))
+def test_every_rival_that_is_ahead_is_profiled_and_compared_or_has_a_blocker(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = station("round")
+    whole = verdicts.sides_of
 
+    def three(campaign: Campaign, measurement: Record | None) -> verdicts.Sides:
+        sides = whole(campaign, measurement)
+        more = {"framework": "tokenspeed", "candidate_id": "tokenspeed-base"}
+        return {
+            **sides,
+            "tokenspeed": [r.model_copy(update={**more, "launch_id": f"t{r.launch_id}"}) for r in sides["vllm"]],
+        }
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Campaign:
-    """A round in which two of three rivals are ahead."""
-    made = Campaign(RunLayout(tmp_path))
-    record(made, "init", values={"frameworks": {"selected": ["vllm", "tensorrt_llm", "tokenspeed"]}})
-    record(made, "round_open", round=1)
-    scenario = {"scenario": "chat", "verdict": "behind", "against": "vllm", "mean_pct": -9.0, "decides": True}
-    further = [
-        {"scenario": "chat", "against": "tensorrt_llm", "verdict": "behind", "mean_pct": -4.0},
-        {"scenario": "chat", "against": "tokenspeed", "verdict": "tie", "mean_pct": 0.1},
-    ]
-    record(made, "gap", measurement=None, scenarios=[scenario], rivals=further, overall="behind")
-    return made
-
-
-def test_every_rival_that_is_ahead_is_profiled_and_no_other(campaign: Campaign) -> None:
-    assert verdicts.unprofiled(campaign) == ["sglang", "vllm", "tensorrt_llm"]
-    assert look(campaign, "A114").evidence == "not profiled in this round: sglang, vllm, tensorrt_llm"
+    with monkeypatch.context() as patch:
+        patch.setattr(verdicts, "sides_of", three)
+        agent.record("gap")
+        gap = verdicts.current(open_campaign(agent.run))
+        assert gap is not None
+        assert verdicts.leading(gap) == ["vllm", "tokenspeed"]
+        agent.report("fairness")
     for name in ("sglang", "vllm"):
-        record(campaign, "profile", framework=name)
-    assert verdicts.unprofiled(campaign) == ["tensorrt_llm"]
-    record(campaign, "blocker", what="profile tensorrt_llm: the image has no profiler", tried=["x"], needs="y")
-    assert look(campaign, "A114").result == "pass"
-
-
-def test_a_profile_of_an_earlier_round_is_none_of_this_one(campaign: Campaign) -> None:
-    for name in ("sglang", "vllm", "tensorrt_llm"):
-        record(campaign, "profile", framework=name)
-    assert look(campaign, "A114").result == "pass"
-    record(campaign, "round_close", round=1)
-    record(campaign, "round_open", round=2)
-    assert look(campaign, "A114").result == "fail"
+        agent.record("profile", framework=name, traces=agent.capture(name))
+    assert answer_of(agent, "A114") == ("fail", "not profiled in this round: tokenspeed")
+    assert "framework=tokenspeed" in next_step(open_campaign(agent.run)).command
+    agent.record(
+        "blocker", what="profile tokenspeed: this build has no route", tried=["its flags"], needs="another build"
+    )
+    assert answer_of(agent, "A114")[0] == "pass"
+    agent.report("root-cause")
+    cause = open_campaign(agent.run).last("root_cause")
+    assert cause is not None
+    assert [c["against"] for c in cause["comparisons"]] == ["vllm"]
+    text = (agent.run / "analysis" / "root-cause.md").read_text()
+    assert "tokenspeed could not be profiled; its blocker is in the ledger" in text
+    assert "## kernel against vllm" in text
