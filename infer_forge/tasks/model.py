@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -62,8 +63,8 @@ class ContextItem(_Strict):
 class Selector(_Strict):
     """Which evidence a predicate looks at: the newest of this kind that fits; or one journal record by id.
 
-    `command`: only what a recorded run of exactly this command line (or of one that continues it) showed, so that another
-    command under the same label proves nothing.
+    `command`: only what a recorded run of exactly this command line showed, so that another command under the same label, or
+    the same with an option that looks at less, proves nothing; a lone `*` at its end lets further words follow.
     """
 
     evidence: str | None = None
@@ -114,6 +115,8 @@ class Predicate(_Strict):
 
     def incomparable(self) -> str | None:
         """Why no evidence could ever be compared so; None when it could. Asked of new definitions, not of recorded ones."""
+        if self.selector.command is not None and not _words(self.selector.command):
+            return f"{self.selector.command!r} is no command line"
         several = isinstance(self.value, list)
         values = _as_list(self.value)
         if self.operator == "in" and not several:
@@ -136,6 +139,14 @@ class Predicate(_Strict):
     def leaves(self) -> list[Predicate]:
         """The predicate's own parts that look at evidence."""
         return [leaf for part in self.of for leaf in part.leaves()] if self.of else [self]
+
+
+def _words(line: str) -> list[str]:
+    """A command line as words; none when it cannot be read as one."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []
 
 
 def _as_list(value: Any) -> list[Any]:

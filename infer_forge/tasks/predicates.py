@@ -104,12 +104,17 @@ def select(task: Task, predicate: Predicate) -> Evidence | None:
 
 
 def _ran(task: Task, execution_id: str | None, command: str) -> bool:
-    """Whether an execution is a run of this command line, or of one that continues it with further words."""
+    """Whether an execution is a run of exactly this command line; one that ends in a lone `*` lets further words follow."""
     execution = task.executions.get(execution_id or "")
     if execution is None:
         return False
-    line = shlex.join(execution.argv)
-    return line == command or line.startswith(f"{command} ")
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    if words[-1:] == ["*"]:
+        return execution.argv[: len(words) - 1] == words[:-1]
+    return execution.argv == words
 
 
 def evaluate(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:

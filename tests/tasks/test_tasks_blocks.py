@@ -185,6 +185,17 @@ def test_another_command_under_the_same_label_proves_nothing(store: Store, tmp_p
     assert goal_met(store, task.id, NOTHING)[1] == "met"
 
 
+def test_a_pinned_command_takes_further_words_only_where_it_says_so(store: Store) -> None:
+    exact = {"kind": "exit_is", "selector": {"label": "tests", "command": "echo check"}, "value": 0}
+    longer = {"kind": "exit_is", "selector": {"label": "tests", "command": "echo check *"}, "value": 0}
+    task = begun(store, exact, longer)
+    record(store, task.id, ["echo", "checked"], label="tests")
+    record(store, task.id, ["echo", "check", "--dry-run"], label="tests")
+    assert [o.result for o in goal_met(store, task.id, NOTHING)[2]] == ["unknown", "pass"]
+    record(store, task.id, ["echo", "check"], label="tests")
+    assert [o.result for o in goal_met(store, task.id, NOTHING)[2]] == ["pass", "pass"]
+
+
 def test_a_figure_handed_in_without_its_place_is_no_evidence(store: Store, tmp_path: Path) -> None:
     from tests.tasks.task_samples import POINT
 

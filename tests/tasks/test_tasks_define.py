@@ -34,6 +34,7 @@ _HOPELESS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "exit_is", "selector": {"label": "a"}, "value": "0"}, "no number"),
     ({"kind": "exit_is", "selector": {"label": "a"}, "operator": "in", "value": 0}, "takes a list"),
     ({"kind": "file_hash_is", "field": "/a", "value": "x"}, "no sha256"),
+    ({"kind": "exit_is", "selector": {"label": "a", "command": "sh -c 'x"}, "value": 0}, "no command line"),
     ({"kind": "all_of", "of": [{"kind": "exit_is", "selector": {"label": "a"}, "value": []}]}, "operator in"),
 ]
 
