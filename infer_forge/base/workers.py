@@ -5,11 +5,15 @@ Not multiprocessing: its spawn would import the caller's main module again.
 
 from __future__ import annotations
 
+import marshal
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
+_SIZE = struct.Struct("<Q")
 NO_NESTING = "INFER_FORGE_TRACE_WORKER"
 """Set in workers: they start none themselves."""
 
@@ -54,3 +58,20 @@ def start(program: str, cache: Path | None = None) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,  # what fails here is read, and told, by the parent
         env=environment,
     )
+
+
+def send(pipe: IO[bytes], message: Any) -> None:
+    """One message of plain values (numbers, texts, tuples, lists, dictionaries) to the other side."""
+    data = marshal.dumps(message)
+    pipe.write(_SIZE.pack(len(data)) + data)
+    pipe.flush()
+
+
+def receive(pipe: IO[bytes]) -> Any:
+    """The next message; None when the other side is gone."""
+    head = pipe.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        return None
+    (size,) = _SIZE.unpack(head)
+    data = pipe.read(size)
+    return marshal.loads(data) if len(data) == size else None

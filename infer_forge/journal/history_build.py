@@ -16,6 +16,7 @@ from infer_forge.journal import gitlog
 from infer_forge.journal.families import Families, read_families
 from infer_forge.journal.gitlog import FileChange
 from infer_forge.journal.history_db import drop_cards, family_rows, insert_card, insert_commit, opened
+from infer_forge.journal.history_read import history
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -106,7 +107,7 @@ def _add_commits(
         return 0, 0
     last = db.execute("SELECT coalesce(max(pos), 0) FROM cards WHERE repo=?", (repo,)).fetchone()[0]
     read = made = 0
-    for commit in gitlog.commits(top, old, tip):
+    for commit in history(top, old, tip):
         made += insert_commit(db, repo, -1 - read, commit, families)
         read += 1
         if read % 1000 == 0:

@@ -6,8 +6,6 @@ A few records are read where they are wanted: a helper takes longer to start tha
 from __future__ import annotations
 
 import contextlib
-import marshal
-import struct
 import sys
 import threading
 from collections.abc import Generator, Iterator, Sequence
@@ -26,7 +24,6 @@ MANY = 4000
 _PART = 200
 _MOST_HELPERS = 3
 _PROGRAM = "from infer_forge.journal.index_helpers import serve; serve()"
-_SIZE = struct.Struct("<Q")
 
 
 def read_rows(gitdir: Path, blobs: Sequence[Blob]) -> Iterator[IndexRow]:
@@ -45,7 +42,7 @@ def read_rows(gitdir: Path, blobs: Sequence[Blob]) -> Iterator[IndexRow]:
         objects = stack.enter_context(contextlib.closing(Objects(gitdir)))
         helpers = [stack.enter_context(_helper(gitdir, parts[n::count])) for n in range(count)]
         for number, part in enumerate(parts):
-            answer = _receive(helpers[number % count])
+            answer = workers.receive(helpers[number % count])
             # A helper that died, or met an object that it could not read: read here, where a fault is told.
             yield from map(IndexRow._make, answer) if answer else _read(objects, part)
 
@@ -74,35 +71,19 @@ def _helper(gitdir: Path, parts: list[Sequence[Blob]]) -> Generator[IO[bytes]]:
 def _feed(pipe: IO[bytes], messages: list[Any]) -> None:
     with contextlib.suppress(OSError, ValueError):  # the helper is gone: its reader notices
         for message in messages:
-            _send(pipe, message)
+            workers.send(pipe, message)
     with contextlib.suppress(OSError):
         pipe.close()
-
-
-def _send(pipe: IO[bytes], message: Any) -> None:
-    data = marshal.dumps(message)
-    pipe.write(_SIZE.pack(len(data)) + data)
-    pipe.flush()
-
-
-def _receive(pipe: IO[bytes]) -> Any:
-    """The next message; None when the other side is gone."""
-    head = pipe.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        return None
-    (size,) = _SIZE.unpack(head)
-    data = pipe.read(size)
-    return marshal.loads(data) if len(data) == size else None
 
 
 def serve() -> None:
     """A helper's loop: the store's folder first, then parts of files in, their rows out; an empty answer: cannot read it."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    gitdir = _receive(source)
+    gitdir = workers.receive(source)
     with contextlib.closing(Objects(Path(gitdir))) as objects:
-        while (part := _receive(source)) is not None:
+        while (part := workers.receive(source)) is not None:
             try:
                 answer = [tuple(row) for row in _read(objects, part)]
             except Exception:  # whatever it is, the parent meets it too and tells it
                 answer = []
-            _send(target, answer)
+            workers.send(target, answer)

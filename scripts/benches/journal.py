@@ -1,6 +1,7 @@
 """Benches of the journal: what searches find, what they cost at 100,000 records, and the history of 20,000 commits.
 
-`INFER_FORGE_BENCH_RECORDS` and `INFER_FORGE_BENCH_COMMITS` make the sizes smaller for a quick look.
+Prepared inputs are kept (see `journal_prepared`), so that a second run measures at once. `INFER_FORGE_BENCH_RECORDS` and
+`INFER_FORGE_BENCH_COMMITS` make the sizes smaller for a quick look.
 """
 
 from __future__ import annotations
@@ -8,57 +9,24 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import shutil
 import statistics
 import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from infer_forge.base.gitstore import Changes, Store
+from benches import Row
+from benches.journal_notes import generated
+from benches.journal_prepared import fill, known, prepared_repository, prepared_store, told
+from benches.journal_queries import NOTHING, SYMPTOMS, WRITTEN
+from benches.places import home
+from infer_forge.base.gitstore import Store
 from infer_forge.journal import add, build_history, markdown, open_store, query_history
 from infer_forge.journal.index import ask, index_file
-from infer_forge.journal.model import new_id
 from infer_forge.journal.search import facets, search
-from infer_forge.journal.store import REF, record_path
-from scripts.benches import Row
-from scripts.benches.journal_notes import generated
-from scripts.benches.journal_queries import NOTHING, SYMPTOMS, WRITTEN
 
 RECORDS = int(os.environ.get("INFER_FORGE_BENCH_RECORDS", "100000"))
 COMMITS = int(os.environ.get("INFER_FORGE_BENCH_COMMITS", "20000"))
-_HELD = 2000
-
-
-@contextmanager
-def _home() -> Generator[Path]:
-    """A home of its own, not flushed to disk: the bench measures the journal, not the disk."""
-    kept = {n: os.environ.get(n) for n in ("INFER_FORGE_HOME", "INFER_FORGE_NO_FSYNC")}
-    with tempfile.TemporaryDirectory(prefix="journal-bench-") as folder:
-        os.environ["INFER_FORGE_HOME"], os.environ["INFER_FORGE_NO_FSYNC"] = folder, "1"
-        try:
-            yield Path(folder)
-        finally:
-            for name, value in kept.items():
-                os.environ.pop(name, None) if value is None else os.environ.update({name: value})
-
-
-def _fill(store: Store, count: int) -> list[tuple[str, dict[str, Any]]]:
-    """Write generated records in big commits; what is known of the first ones."""
-    known: list[tuple[str, dict[str, Any]]] = []
-    records: Iterator[Any] = generated(count)
-    while part := list(itertools.islice(records, 10_000)):
-        put: dict[str, bytes | str] = {}
-        for record, facts in part:
-            record.id = new_id(record)
-            put[record_path(record.id)] = markdown.write(record)
-            if len(known) < _HELD:
-                known.append((record.id, facts | {"title": record.title, "dims": record.dims}))
-        store.update(REF, lambda _, put=put: Changes(put=put), "generated")
-    return known
 
 
 def _ranked(store: Store, queries: list[tuple[str, str]]) -> tuple[float, float, float, float]:
@@ -83,18 +51,19 @@ def _retrieval_row(work: str, store: Store, queries: list[tuple[str, str]], goal
 
 def retrieval() -> list[Row]:
     """What searches find among 5,000 generated records, the shipped pitfalls, and notes written for it."""
-    with _home(), open_store() as store:
-        known = _fill(store, 5000)
+    with home(INFER_FORGE_NO_FSYNC="1"), open_store() as store:
+        fill(store, 5000)
+        held = known(5000)
         written = add(store, [markdown.make(w["record"]) for w in WRITTEN])
         pitfalls = _pitfall_ids(store)
         rnd = random.Random(11)
-        sample = rnd.sample(known, 200)
+        sample = rnd.sample(held, 200)
         rows = [
             _retrieval_row("known item by its title", store, [(k["title"], i) for i, k in sample], 0.95),
             _retrieval_row("known item by one identifier", store, [(k["rare"][1], i) for i, k in sample], 0.99),
             _retrieval_row("known item by six words of its body", store, [(_six(rnd, k), i) for i, k in sample], 0.5),
             _retrieval_row(
-                "Chinese, twelve characters", store, [(k["chinese"], i) for i, k in known if k["chinese"]][:200], 0.99
+                "Chinese, twelve characters", store, [(k["chinese"], i) for i, k in held if k["chinese"]][:200], 0.99
             ),
             _retrieval_row(
                 "symptom to pitfall, English and Chinese", store, [(q, pitfalls[p]) for q, p in SYMPTOMS], 0.9
@@ -149,25 +118,32 @@ def _p95(work: Callable[[], Any], count: int) -> float:
 
 def scale() -> list[Row]:
     """Index and search of 100,000 records of 300 words."""
-    with _home(), open_store() as store:
-        known = _fill(store, RECORDS)
+    with home(INFER_FORGE_NO_FSYNC="1") as folder:
+        prepared_store(RECORDS, folder)
+        return _scale()
+
+
+def _scale() -> list[Row]:
+    with open_store() as store:
+        held = known(RECORDS)
+        told("building the index")
         began = time.perf_counter()
         search(store, "warm")
         build = time.perf_counter() - began
+        told(f"built in {build:.1f} s; searching")
         size = index_file(store).stat().st_size / 1e6
         rnd = random.Random(5)
 
         def of_one(count: int) -> str:
-            return " ".join(rnd.sample(rnd.choice(known)[1]["body"], count))
+            return " ".join(rnd.sample(rnd.choice(held)[1]["body"], count))
 
         def visible() -> None:
-            (one,) = add(
-                store, [markdown.make({"kind": "note", "title": f"fresh{rnd.random()}", "created": "2026-11-01"})]
-            )
-            assert any(h.id == one for h in search(store, "", limit=3, since="2026-11-01"))
+            title = f"fresh{rnd.randrange(1 << 60)}"
+            (one,) = add(store, [markdown.make({"kind": "note", "title": title, "created": "2026-11-01"})])
+            assert [h.id for h in search(store, title)] == [one]
 
         def of_kind() -> None:
-            facts = rnd.choice(known)[1]
+            facts = rnd.choice(held)[1]
             chosen = {d: facts["dims"][d] for d in ("gpu", "model")}
             search(store, " ".join(rnd.sample(facts["body"], 2)), chosen)
 
@@ -185,69 +161,17 @@ def scale() -> list[Row]:
     ]
 
 
-def _generated_repository(place: Path, count: int) -> None:
-    """A repository like a framework's: files of Python and CUDA, squash commits with numbers, some reverts (git fast-import)."""
-    rnd = random.Random(3)
-    subprocess.run(["git", "init", "-q", "-b", "main", str(place)], check=True)
-    files = [
-        f"python/sglang/srt/{a}/{b}.py"
-        for a in ("models", "layers", "managers")
-        for b in (
-            "qwen3_moe",
-            "deepseek_v2",
-            "llama",
-            "attention",
-            "moe",
-            "scheduler",
-            "cache",
-            "graph",
-            "sampler",
-            "glm4",
-        )
-    ]
-    files += [f"sgl-kernel/csrc/{n}.cu" for n in ("moe", "gemm", "quant", "allreduce")]
-    texts = {f: [_line(rnd, f, i) for i in range(120)] for f in files}
-    with subprocess.Popen(["git", "-C", str(place), "fast-import", "--quiet"], stdin=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        for number in range(1, count + 1):
-            touched = rnd.sample(files, rnd.choice((1, 1, 2, 2, 3, 5)))
-            subject = f"Tune {Path(touched[0]).stem} for {rnd.choice(('H200', 'B200', 'MI300X'))} (#{number})"
-            if number % 97 == 0:
-                subject = f'Revert "x (#{number - 5})" (#{number})'
-            body = f"{subject}\n\nThroughput {rnd.random() + 1:.2f}x.\n"
-            head = f"commit refs/heads/main\ncommitter a <a@b.c> {1_700_000_000 + number * 600} +0000\ndata {len(body)}\n{body}"
-            child.stdin.write(head.encode())
-            for file in touched:
-                lines = texts[file]
-                for _ in range(rnd.randint(1, 6)):
-                    at = rnd.randrange(len(lines))
-                    lines[at : at + rnd.randint(0, 2)] = [_line(rnd, file, number) for _ in range(rnd.randint(1, 3))]
-                data = "\n".join(lines).encode()
-                child.stdin.write(f"M 100644 inline {file}\ndata {len(data)}\n".encode() + data + b"\n")
-    subprocess.run(["git", "-C", str(place), "repack", "-adq"], check=True)
-
-
-def _line(rnd: random.Random, file: str, number: int) -> str:
-    if rnd.random() < 0.12:
-        return (
-            f"def step_{number}_{rnd.randrange(99)}(x, y):"
-            if file.endswith(".py")
-            else f"__global__ void k{number}(int* x) {{"
-        )
-    return f"    y = fused_{rnd.randrange(999)}(x, scale={rnd.randrange(99)}, block={rnd.choice((64, 128, 256))})"
-
-
 def history() -> list[Row]:
     """Cards of a generated repository against `git log -p -U0` to nowhere."""
-    with _home() as home:
-        place = home / "repo"
-        _generated_repository(place, COMMITS)
+    with home(INFER_FORGE_NO_FSYNC="1"):
+        place = prepared_repository(COMMITS)
+        told("git log -p -U0, three times")
         words = ["git", "-C", str(place), "log", "-p", "-U0"]
         plain = min(_seconds(lambda: subprocess.run(words, stdout=subprocess.DEVNULL, check=True)) for _ in range(3))
+        told(f"{plain:.1f} s; building the history")
         first = _seconds(lambda: build_history(place))
         again = _seconds(lambda: build_history(place))
         asked = _p95(lambda: query_history("Qwen/Qwen3-30B-A3B"), 20)
-        shutil.rmtree(place)
     ratio = first / plain
     name = f"history of {COMMITS:,} commits"
     return [

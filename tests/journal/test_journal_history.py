@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from infer_forge.base import workers
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.journal import build_history, check_notes, list_history, query_history, show_card
+from infer_forge.journal import build_history, check_notes, history_read, list_history, query_history, show_card
 from infer_forge.journal.families import family_of, read_families
 from infer_forge.journal.gitlog import commits, symbol_name
 from infer_forge.journal.pr_numbers import number_of, reverts_of, title_of
@@ -234,6 +235,29 @@ def test_an_open_note_told_as_present_is_refused(repo: Repo) -> None:
     (note, *_) = query_history("qwen3").extra["notes"]
     note = {**note, "decision": "x", "state": "open", "head_sha": "abc", "in_source": True}
     assert [f.code for f in check_notes([note])] == ["NOTE_OPEN_HEAD", "NOTE_NOT_PRESENT"]
+
+
+@pytest.mark.parametrize("program", [None, "raise SystemExit(3)"])
+def test_a_history_read_by_several_processes_equals_one_read_by_one(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str | None
+) -> None:
+    for number in range(200, 212):
+        repo.commit(
+            f"Part of qwen3 (#{number})", {f"qwen3_{number % 4}.py": f"def f{number}(x):\n    return {number}\n"}
+        )
+    repo.git("checkout", "-q", "-b", "topic", "HEAD~5")
+    repo.commit("aside", {"aside.py": "1\n"})
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "--no-ff", "topic", "-m", "Merge pull request #300 from me/topic\n\nAside of qwen3")
+    alone = list(commits(repo.path, None, "HEAD"))
+    monkeypatch.setattr(history_read, "MANY", 3)
+    monkeypatch.setattr(workers, "cores", lambda: 3)
+    if program is not None:
+        monkeypatch.setattr(history_read, "_PROGRAM", program)
+    assert list(history_read.history(repo.path, None, "HEAD")) == alone
+    assert list(history_read.history(repo.path, "HEAD~9", "HEAD")) == alone[:9]
+    build_history(repo.path)
+    assert show_card("sglang", 300).tables["cards"].rows[0][5] == "+1 -0"
 
 
 def test_another_families_file_sorts_anew_without_reading_git(repo: Repo, tmp_path: Path) -> None:
