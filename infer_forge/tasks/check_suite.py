@@ -63,12 +63,16 @@ def words_of(line: str) -> list[str]:
 
 
 def program_of(path: str | None) -> dict[str, Any] | None:
-    """Path and hash of the program that an execution runs; hash null where it is too large, None where there is none."""
+    """The program that an execution runs: path, hash (null where it is too large), whether it lies where the suite's do.
+
+    A copy in another checkout would look at other files. None where there is no such program.
+    """
     if path is None or not Path(path).is_file():
         return None
     real = Path(path).resolve()
     small = real.stat().st_size <= _MOST_PROGRAM_BYTES
-    return {"path": str(real), "sha256": jsonio.sha256_file(real) if small else None}
+    beside = real.is_relative_to(root().resolve())
+    return {"path": str(real), "sha256": jsonio.sha256_file(real) if small else None, "in_suite_root": beside}
 
 
 def how_to_run(task_id: str, line: str) -> str:
@@ -133,7 +137,7 @@ def _fault(store: Store, task: Task, line: str, program: str | None, files: str)
         return f"no finished execution of exactly this command{other}"
     run = runs[-1]
     ran: Mapping[str, Any] = run.intent.get("program") or {}
-    if program is not None and ran.get("sha256") != program:
+    if program is not None and (ran.get("sha256") != program or not ran.get("in_suite_root")):
         return f"{run.id} ran another {words[0]} than the one of the baseline"
     if run.exit_code != 0:
         return f"{run.id} ended with {run.exit_code}"

@@ -106,13 +106,14 @@ def test_another_command_under_the_suites_label_is_no_run_of_it(store: Store, te
         deliver(store, task)
 
 
+@pytest.mark.parametrize("body", ["echo never looked", "echo all is well"])
 def test_the_same_command_line_of_another_folder_is_no_run_of_the_suite(
-    store: Store, team: Path, tmp_path: Path
+    store: Store, team: Path, tmp_path: Path, body: str
 ) -> None:
     task = capability(store)
     run_suite(store, task, team)
     for name in ("lint", "smoke"):
-        script(tmp_path, name, "echo never looked")
+        script(tmp_path, name, body)
     run_suite(store, task, tmp_path, again=True)
     with pytest.raises(GateRefused, match="ran another ./lint"):
         deliver(store, task)
