@@ -169,14 +169,12 @@ def _lacking(task: Task, line: str) -> Report:
     lacking = missing(task.typed)
     report = _of(task, line)
     report.extra["missing"] = lacking
-    report.findings += [Finding("INCOMPLETE", item, "warning") for item in lacking]
     leaves = [leaf for p in task.typed.contract.acceptance for leaf in p.leaves()]
     report.findings += [
         Finding("UNPINNED", f"{views.said(leaf)}: any command could meet it; selector.command pins the one that counts")
         for leaf in leaves
         if leaf.open_to_any_command()
     ]
-    report.next_step = f"infer-forge task edit {task.id} --help" if lacking else f"infer-forge task lock {task.id}"
     return report
 
 

@@ -15,6 +15,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.tasks import events as history
 from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.goal import MET, review_statement, reviews_wanted, undecided
+from infer_forge.tasks.model import missing
 from infer_forge.tasks.predicates import PASS
 from infer_forge.tasks.proposals import proposals
 from infer_forge.tasks.state import ACTIVE, BLOCKED, BUDGET_EXHAUSTED, DEFINED, Task, load
@@ -50,7 +51,7 @@ def next_step(task: Task) -> str:
     if _of_campaign(task):
         return f"infer-forge campaign next --run {shlex.quote(str(task.typed.extra['run']))}"
     if task.lock is None:
-        return f"infer-forge task lock {task.id}"
+        return f"infer-forge task edit {task.id} --help" if missing(task.typed) else f"infer-forge task lock {task.id}"
     if task.status == DEFINED:
         return f"infer-forge task start {task.id}"
     if task.status in (BLOCKED, BUDGET_EXHAUSTED) or task.open_executions:
@@ -123,6 +124,8 @@ def status_report(task: Task) -> Report:
             ],
         )
     )
+    if task.lock is None:
+        report.findings += [Finding("INCOMPLETE", item, "warning") for item in missing(definition)]
     refused = [r for e in task.executions.values() for r in e.result.get("refused", [])]
     report.findings += [
         Finding("EVIDENCE_ELSEWHERE", f"{r['path']} is no evidence of this task: {'; '.join(r['why'][:2])}")

@@ -186,6 +186,12 @@ def test_a_condition_names_the_command_whose_run_counts(store: Store) -> None:
     assert rows[0][0] == "exit_is tests of `make check` == 0"
 
 
+def test_an_incomplete_definition_says_what_it_lacks_wherever_it_is_shown(store: Store) -> None:
+    task = define.new(store, define.definition_of(definition(exit_criteria=[])))
+    assert "task edit" in views.next_step(task)
+    assert [f.code for f in views.status_report(task).findings] == ["INCOMPLETE"]
+
+
 def test_the_next_step_follows_the_state(store: Store) -> None:
     task = define.new(store, define.definition_of(definition()))
     assert "task lock" in views.next_step(task)
