@@ -192,3 +192,17 @@ def test_the_three_architectures_are_known(store: Store) -> None:
     wrong = {**POINT, "serving_topology": {**POINT["serving_topology"], "architecture": "somehow"}}
     with pytest.raises(InputUnusable, match="architecture"):
         define.definition_of(definition(contract={"deployment_point": wrong}))
+
+
+def test_a_departure_from_the_playbook_is_recorded_with_the_block_and_refused_by_nobody(store: Store) -> None:
+    from click.testing import CliRunner
+
+    from infer_forge.cli.main import cli
+
+    task = begun(store, playbook="code@000000000000")
+    words = ["task", "block", "open", task.id, "--sub-target", "make the file", "--exit", "it is there"]
+    why = "no test first: the file is written by a tool"
+    done = CliRunner().invoke(cli, [*words, "--uncertainty", "low", "--deviates", why], standalone_mode=False)
+    assert done.exception is None, done.output
+    assert load(store, task.id).blocks[-1].data["deviates"] == why
+    assert load(store, task.id).typed.playbook == "code@000000000000"
