@@ -20,7 +20,7 @@ PACKAGES = {
     "@anthropic-ai/claude-code": "2.1.332",
     "@openai/codex": "0.171.0",
     "@modelcontextprotocol/inspector": "2.12.0",
-    "@modelcontextprotocol/conformance": "0.1.16",
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",  # the first that knows the protocol of 2026-07-28
 }
 PLACE = ROOT / "build" / "clients"
 CLIENTS = ("claude", "codex")

@@ -20,10 +20,7 @@ from chores import ROOT
 from chores.real_clients import program, search_path
 
 LIMIT_S = 120
-# Scenarios that any server must pass; the others of the suite need fixture tools of a reference server.
-SCENARIOS = (
-    "server-initialize",
-    "ping",
+_BOTH = (
     "completion-complete",
     "tools-list",
     "resources-list",
@@ -32,6 +29,23 @@ SCENARIOS = (
     "server-sse-multiple-streams",
     "dns-rebinding-protection",
 )
+# Scenarios that any server must pass, by protocol version: Codex speaks one of the older, Claude Code the newer. The others of
+# the suite need fixture tools of a reference server.
+SCENARIOS = {
+    "2025-11-25": ("server-initialize", "ping", *_BOTH),
+    "2026-07-28": (
+        *_BOTH,
+        "caching",
+        "http-header-validation",
+        "sep-2164-resource-not-found",
+        "input-required-result-unsupported-methods",
+    ),
+}
+# Words of a program's own help without which it is too old for us.
+_NEEDED = {
+    "mcp-inspector": (["--cli", "--help"], "--strict"),
+    "conformance": (["list"], "2026-07-28"),
+}
 FORGE = str(Path(sys.executable).parent / "infer-forge")
 
 
@@ -76,7 +90,9 @@ def inspector(exe: str, home: str) -> list[str]:
 def conformance(exe: str, home: str) -> list[str]:
     """The protocol suite's generic scenarios, over HTTP."""
     with _served(home) as url:
-        return [_run([exe, "server", "--url", url, "--scenario", name], home) for name in SCENARIOS]
+        argv = [exe, "server", "--url", url, "--spec-version"]
+        wanted = [(version, name) for version, names in SCENARIOS.items() for name in names]
+        return [_run([*argv, version, "--scenario", name], home) for version, name in wanted]
 
 
 @contextlib.contextmanager
@@ -103,16 +119,13 @@ def _served(home: str) -> Generator[str]:
 
 def _lacks(name: str, exe: str) -> str:
     """Why a program that is there cannot be used."""
-    if name != "mcp-inspector":
+    if name not in _NEEDED:
         return ""
+    words, needed = _NEEDED[name]
     done = subprocess.run(
-        [exe, "--cli", "--help"],
-        env={**os.environ, "PATH": search_path()},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
+        [exe, *words], env={**os.environ, "PATH": search_path()}, capture_output=True, text=True, timeout=LIMIT_S
     )
-    return "" if "--strict" in done.stdout else "is too old to know --strict (2.12 does)"
+    return "" if needed in done.stdout else f"is too old to know {needed}"
 
 
 VALIDATORS: dict[str, Callable[[str, str], list[str]]] = {
