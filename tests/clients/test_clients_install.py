@@ -181,8 +181,12 @@ def test_doctor_passes_after_an_install(
     install("claude", hooks=[Hook(event, "Bash", str(program), 10) for event in ("PreToolUse", "PostToolUse")])
     checks = examine("claude", canary=blocked, after_canary=kept).tables["checks"]
     assert {row[1] for row in checks.rows} == {"pass"}, checks.to_text()
-    lost = examine("claude", canary=blocked, after_canary=lambda *_: (False, "nothing was written down"))
+    lost = examine("claude", canary=blocked, after_canary=lost_answer)
     assert lost.extra["outcome"] == "fail"
+
+
+def lost_answer(_before: str, _after: str) -> tuple[bool, str]:
+    return False, "nothing was written down"
 
 
 def kept(before: str, after: str) -> tuple[bool, str]:
