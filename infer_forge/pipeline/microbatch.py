@@ -29,18 +29,22 @@ class Weaves:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._limits = numbers("two_batch")
-        self._memo: dict[bytes, Mask | None] = {}
+        self._memo: dict[tuple[bytes, bool], Mask | None] = {}
         self.shifted = False
         """The second one follows behind: begin and end have stages of one alone, and the kernels between do not tell whose they are."""
 
-    def second(self, ids: npt.NDArray[np.int32]) -> Mask | None:
-        """Which kernels of a sequence without breakers are the second micro-batch's; None where it is one batch."""
-        key = ids.tobytes()
+    def second(self, ids: npt.NDArray[np.int32], sure: bool = False) -> Mask | None:
+        """Which kernels of a sequence without breakers are the second micro-batch's; None where it is one batch.
+
+        Args:
+            sure: other sequences of the step hold two, so one layer is enough to tell (a draft layer).
+        """
+        key = (ids.tobytes(), sure)
         if key not in self._memo:
-            self._memo[key] = self._unwoven(ids)
+            self._memo[key] = self._unwoven(ids, 2 if sure else int(self._limits["probe"]))
         return self._memo[key]
 
-    def _unwoven(self, ids: npt.NDArray[np.int32]) -> Mask | None:
+    def _unwoven(self, ids: npt.NDArray[np.int32], probe: int) -> Mask | None:
         """Cut a sequence into squares. Layers in a row are squares too, but each of those holds a mixer; stages do not all."""
         limits = self._limits
         mask, covered, squares, bare, at = np.zeros(len(ids), bool), 0, 0, 0, 0
@@ -53,14 +57,14 @@ class Weaves:
                 continue
             squares += 1
             bare += not any(self._names.role(int(n)) is Role.MIXER for n in ids[at : at + size])
-            if squares >= limits["probe"] and not bare:
+            if squares >= probe and not bare:
                 return None
             stages.add(ids[at : at + size].tobytes())
             begin, end = min(begin, at), at + 2 * size
             mask[at + size : at + 2 * size] = True
             covered += 2 * size
             at += 2 * size
-        if squares < limits["probe"] or bare < limits["bare"] * squares or bare == squares:
+        if squares < probe or bare < limits["bare"] * squares or bare == squares:
             return None
         if covered < limits["covered"] * len(ids):
             return None
@@ -114,14 +118,14 @@ def is_shifted(kinds: Sequence[str]) -> bool:
     return len(sizes) > 4 and sizes[:2] == [1, 1] == sizes[-2:]
 
 
-def pairs_of(kinds: Sequence[str]) -> list[int] | None:
+def pairs_of(kinds: Sequence[str], sure: bool = False) -> list[int] | None:
     """Micro-batch of each half of a sequence in which attention and FFN halves both come in pairs; None where they do not.
 
-    Tolerates lost kernels, unlike squares, but sees no stage below a half.
+    Tolerates lost kernels, unlike squares, but sees no stage below a half. `sure`: as in `Weaves.second`.
     """
     limits = numbers("two_batch")
     runs = [(kind, len(list(group))) for kind, group in groupby(kinds)]
-    if len(runs) < limits["probe"]:
+    if len(runs) < (2 if sure else limits["probe"]):
         return None
     for kind in (ATTENTION, FFN):
         mine = [size for k, size in runs if k == kind]

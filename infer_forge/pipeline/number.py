@@ -13,6 +13,8 @@ from infer_forge.pipeline.roles import Role
 from infer_forge.pipeline.segment import ATTENTION, BLOCK, FFN, Names, Template
 from infer_forge.trace.columns import I64
 
+_FEW = 3
+"""Layers that a pass must have before its last one is judged by them."""
 _ATTN_ID, _FFN_ID = HALVES.index("attn"), HALVES.index("ffn")
 
 
@@ -104,6 +106,32 @@ def group(halves: Sequence[tuple[str, Half]], how: Grouping) -> list[Rough]:
     return found
 
 
+def without_heads(drafts: list[Draft], templates: Sequence[Template]) -> None:
+    """Take a lone FFN half off the end of a pass where every layer mixes tokens and none has such a half: it is a model's head
+    (of a masked language model, of a classifier), which has a norm and an activation too, and no layer."""
+
+    def mixes(layer: Rough) -> bool:
+        return any(templates[h.template].kind != FFN for h in layer.halves)
+
+    inner = {
+        t
+        for d in drafts
+        for k, layer in enumerate(d.layers)
+        if k + 1 < len(d.layers) or mixes(layer)
+        for t in layer.kinds
+    }
+    for draft in drafts:
+        *others, last = draft.layers or [Rough([])]
+        if (
+            len(others) >= _FEW
+            and last.halves
+            and not mixes(last)
+            and all(mixes(x) for x in others)
+            and not inner & {*last.kinds}
+        ):
+            draft.layers.pop()
+
+
 def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> None:
     """Number the layers, and say which passes are partial.
 
@@ -137,9 +165,10 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         if draft.first and (short or not begun or not has_head):
             draft.partial = "partial: the capture began inside it"
             draft.layers[0].cut = not begun
-            if has_tail and ended and usual >= len(draft.layers):
+            reaches = has_tail or not draft.last  # other passes follow: its own end, if nothing else, was recorded
+            if reaches and ended and usual >= len(draft.layers):
                 _shift(draft, usual - len(draft.layers))
-            elif not has_tail:
+            elif not reaches:
                 draft.partial = "partial: the capture began and ended inside it"
                 draft.relative = not _fit(draft, whole, usual)
         elif draft.last and (short or not ended or not has_tail):

@@ -39,12 +39,12 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
     for unit in units:
         split(unit, trace, names)
     weaves = microbatch.Weaves(names)
-    units = unweave(units, lambda p: weaves.second(p.ids), trace)
+    units = unweave(units, lambda p, sure: weaves.second(p.ids, sure), trace)
     ends(units)
     templates, aligner = _learn(units, trace, names)
     _parse(units, aligner)
     shifted = weaves.shifted or any(_shifted(p, templates) for u in units if u.micro < 0 for p in u.pieces)
-    units = unweave(units, lambda p: _paired(p, templates), trace)
+    units = unweave(units, lambda p, sure: _paired(p, templates, sure), trace)
     ends(units)
     _parse(units, aligner)
     lane = Lane(
@@ -74,10 +74,10 @@ def _softmax_mixes(trace: Trace, rows: I64) -> bool:
     return not any(kinds[c] for c in ("attention", "mla", "linear_attention")) and kinds["softmax"] > 0
 
 
-def _paired(piece: Piece, templates: list[Template]) -> Mask | None:
+def _paired(piece: Piece, templates: list[Template], sure: bool) -> Mask | None:
     """Kernels of the second of each pair of halves."""
     parse = piece.parse
-    micro = microbatch.pairs_of([templates[t].kind for t in parse.templates]) if parse else None
+    micro = microbatch.pairs_of([templates[t].kind for t in parse.templates], sure) if parse else None
     if parse is None or micro is None:
         return None
     return np.array([h >= 0 and micro[h] == 1 for h in parse.half], bool)
@@ -174,6 +174,7 @@ def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, dra
         if unit.window >= 0 and not _several(groups, layers + drafts if layers else None):
             groups = [([p for g in groups for p in g[0]], [r for g in groups for r in g[1]])]
         _draft(drafted, unit, groups, lane)
+    number.without_heads(drafted, lane.templates)
     number.settle(drafted, layers, drafts, lane)
     _write(lane, drafted, names)
 

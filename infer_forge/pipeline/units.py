@@ -125,18 +125,20 @@ def ends(units: list[Unit]) -> None:
                 unit.first, unit.last = unit.first or edge is units[0], unit.last or edge is units[-1]
 
 
-def unweave(units: list[Unit], second: Callable[[Piece], Mask | None], trace: Trace) -> list[Unit]:
+def unweave(units: list[Unit], second: Callable[[Piece, bool], Mask | None], trace: Trace) -> list[Unit]:
     """Units with the second micro-batch of each taken out of the stream that it shares with the first.
 
     Args:
-        second: which kernels of a piece are the second micro-batch's; None where it is one batch.
+        second: which kernels of a piece are the second micro-batch's; None where it is one batch. Asked again, with True, for the
+            further pieces of a step in which another one holds two.
     """
     found: list[Unit] = []
     for unit in units:
         found.append(unit)
-        masks = [(p, second(p)) for p in unit.pieces] if unit.micro < 0 else []
+        masks = [(p, second(p, False)) for p in unit.pieces] if unit.micro < 0 else []
         if not any(m is not None for _, m in masks):
             continue
+        masks = [(p, m if m is not None else second(p, True)) for p, m in masks]
         other = Unit(unit.window, unit.rows[:0], unit.side[:0], micro=1)
         unit.micro = 0
         for k, (piece, mask) in enumerate(masks):

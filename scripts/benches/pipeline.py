@@ -39,6 +39,8 @@ VARIANTS: dict[str, Callable[[Spec], Spec]] = {
     "four ranks": lambda s: replace(s, ranks=4),
     "overlapping kernels": lambda s: replace(_graph(s), pdl_us=0.6),
     "without annotations": lambda s: replace(s, annotation="none"),
+    "two micro-batches on two streams": lambda s: replace(s, two_batch="streams", ranks=1),
+    "two micro-batches in turns on one stream": lambda s: replace(s, two_batch="stages", ranks=1),
     "graph, cut, lost and swapped": lambda s: replace(_graph(s), cut_head=0.4, cut_tail=0.3, drop=0.05, reorder=0.3),
 }
 
@@ -47,6 +49,7 @@ def speed() -> list[Row]:
     """Passes, layers and clusters of a trace of a million events whose columns are cached."""
     from infer_forge import trace as room
     from infer_forge.pipeline import clusters, steady, structure
+    from infer_forge.pipeline import stage as stages
 
     path = places.trace("big1m", SPECS["big1m"])
     room.load(path)
@@ -55,6 +58,7 @@ def speed() -> list[Row]:
         before = time.perf_counter()
         trace = room.load(path)
         lane = structure.build(trace, trace.rank, int(trace.work.device[0]), 16)
+        stages.infer(lane)
         steady.temper(lane)
         for stage in ("prefill", "decode"):
             choice = steady.representative(lane, stage)

@@ -47,6 +47,7 @@ def test_gb300_has_eight_passes_of_48_layers_a_stage_on_every_rank_and_one_moe_c
         ("vllm_mi300x_gptoss_piecewise", None, 24, 1),
         ("hf_h100_qwen1.5-0.5b", None, 24, 1),
         ("hf_mi300x_timesformer", None, 12, 1),
+        ("hf_h100_bert-small", None, 4, 1),  # behind them the head of a masked language model, which is no layer
     ],
 )
 def test_real_models_have_their_layers(corpus: Path, name: str, config: str | None, layers: int, clusters: int) -> None:

@@ -48,6 +48,12 @@ def test_every_kernel_is_in_its_layer_and_its_micro_batch(family: str, form: str
     assert found.micro_pct >= (90 if shared_on_the_side else 99)
 
 
+@pytest.mark.parametrize("form", ["streams", "stages"])
+def test_the_draft_layers_of_both_micro_batches_are_told_apart(form: str, tmp_path: Path) -> None:
+    found = score(replace(SPECS["deepseek_v3_mtp"], two_batch=form), tmp_path, SEED)
+    assert min(found.layer_pct, found.half_pct, found.micro_pct) >= 99
+
+
 def test_each_micro_batch_is_a_pass_with_a_note_and_no_part_of_the_batch_is_invented(tmp_path: Path) -> None:
     spec = replace(SPECS["qwen3_moe"], two_batch="streams", ranks=1)
     files, _ = generate(spec, tmp_path / "t.json", SEED)
