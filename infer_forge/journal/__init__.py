@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from infer_forge.journal.pr_notes import check_notes
     from infer_forge.journal.related import related_records, surface_records
     from infer_forge.journal.store import add, get, open_store
+    from infer_forge.journal.wiki_build import build_wiki
     from infer_forge.journal.wiki_lint import lint_wiki
-    from infer_forge.journal.wiki_site import build_wiki
 
 __all__ = [
     "Record",
@@ -50,7 +50,7 @@ __getattr__, __dir__ = attach(
         "Record": "model",
         "add": "store",
         "build_history": "history_build",
-        "build_wiki": "wiki_site",
+        "build_wiki": "wiki_build",
         "check_notes": "pr_notes",
         "compare_records": "compare",
         "facet_report": "answers",

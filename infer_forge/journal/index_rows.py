@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ COLUMNS = (
     "verdict",
     "contract",
     "fenced",
+    "sha256",
 )
 """Columns of the table `records` that a row gives."""
 
@@ -58,11 +60,12 @@ def row_of_file(path: str, content: bytes) -> IndexRow:
             raise InputUnusable(f"its id is {record.id or 'not stated'}, not its file's name", where=path)
     except ForgeError as exc:
         return IndexRow(path, str(exc))
-    return row_of_record(record, path)
+    return row_of_record(record, path, hashlib.sha256(content).hexdigest())
 
 
-def row_of_record(record: Record, path: str) -> IndexRow:
-    """The row of a record."""
+def row_of_record(record: Record, path: str, sha256: str | None = None) -> IndexRow:
+    """The row of a record; `sha256` of its file, counted from what the writer writes where there is no file."""
+    sha256 = sha256 or hashlib.sha256(markdown.write(record).encode()).hexdigest()
     dims = record.dimensions()
     title, symptoms = record.title, "\n".join(record.symptoms)
     body = f"{record.body}\n{_words_of_fields(record, dims)}"
@@ -70,7 +73,7 @@ def row_of_record(record: Record, path: str) -> IndexRow:
     return IndexRow(
         path,
         None,
-        _columns(record, path),
+        _columns(record, path, sha256),
         tuple(dims),
         tuple((link.rel, link.id) for link in record.links),
         (record.idea.repository, record.idea.path, record.idea.symbol) if record.idea else None,
@@ -78,10 +81,10 @@ def row_of_record(record: Record, path: str) -> IndexRow:
     )
 
 
-def _columns(record: Record, path: str) -> tuple[Any, ...]:
+def _columns(record: Record, path: str, sha256: str) -> tuple[Any, ...]:
     created = record.created.astimezone(datetime.timezone.utc).isoformat()
     named = (record.id, path, record.kind, record.title, created, record.claim, record.metric)
-    return (*named, record.value, record.unit, record.verdict, record.contract_sha256, int(record.epoch_fenced))
+    return (*named, record.value, record.unit, record.verdict, record.contract_sha256, int(record.epoch_fenced), sha256)
 
 
 def _words_of_fields(record: Record, dims: list[tuple[str, str, str]]) -> str:

@@ -14,7 +14,7 @@ CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE folders(path TEXT PRIMARY KEY, tree TEXT);
 CREATE TABLE records(
   rowid INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT UNIQUE, kind TEXT, title TEXT, created TEXT, claim TEXT, metric TEXT,
-  value REAL, unit TEXT, verdict TEXT, contract TEXT, fenced INTEGER, superseded_by TEXT);
+  value REAL, unit TEXT, verdict TEXT, contract TEXT, fenced INTEGER, superseded_by TEXT, sha256 TEXT);
 CREATE INDEX records_by_time ON records(created);
 CREATE TABLE dims(dim TEXT, value TEXT COLLATE NOCASE, rowid INTEGER, source TEXT, PRIMARY KEY(dim, value, rowid)) WITHOUT ROWID;
 CREATE INDEX dims_by_record ON dims(rowid);

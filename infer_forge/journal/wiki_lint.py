@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+import sqlite3
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,26 @@ from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import markdown
 from infer_forge.journal.answers import artifact_state
-from infer_forge.journal.wiki_pages import SECTIONS, Source, WikiPage, make_pages, read_sources, subjects_of
+from infer_forge.journal.index import ask
+from infer_forge.journal.model import Record
+from infer_forge.journal.wiki_build import records_of
+from infer_forge.journal.wiki_pages import (
+    LOOSE,
+    SECTIONS,
+    SUPERSEDED,
+    WikiPage,
+    index_page,
+    loose_records,
+    record_page,
+    subject_page,
+    subjects,
+)
 from infer_forge.journal.wiki_site import MANIFEST, to_markdown, wiki_folder
 
 # Two current figures of one metric at one deployment point and contract may differ by run-to-run noise; more contradicts.
 CONTRADICTION_PCT = 5.0
 _CLAIM = re.compile(r"^- (?P<text>.*?)(?: \[(?P<id>[\w-]+)\]\([^)]*\) `sha256:(?P<sha>[0-9a-f]+)`)?$")
+_CLAIMS = {*SECTIONS.values(), SUPERSEDED, LOOSE}
 _LINK = re.compile(r"\]\(([^)\s]+\.md)\)")
 _SERIOUS = ("STALE", "UNSOURCED", "ORPHAN_PAGE", "CONTRADICTION", "NO_RECORD")
 _NEXT = {
@@ -44,20 +60,93 @@ def lint_wiki(store: Store, folder: Path | None = None) -> Report:
     manifest: Any = jsonio.read_json(place / MANIFEST) if (place / MANIFEST).is_file() else None
     if not manifest or manifest.get("html"):
         raise UsageFault("no Markdown wiki lies here", where=str(place), next_step="infer-forge journal wiki build")
-    sources, faults = read_sources(store)
-    pages = make_pages(sources)
-    rows = [("NO_RECORD", path, why) for path, why in faults]
-    rows += _page_faults(place, pages, {s.record.id: s for s in sources})
-    rows += [("ORPHAN_RECORD", s.record.id, "belongs to no page") for s in sources if not subjects_of(s.record)]
-    rows += contradictions(sources)
-    rows += [
-        (f"ARTIFACT_{state.upper()}", s.record.id, a.path)
-        for s in sources
-        if s.superseded_by is None
-        for a in s.record.artifacts
-        if (state := artifact_state(a)) != "same"
-    ]
-    return _report(place, rows, len(pages))
+    return ask(store, lambda db: _Lint(store, db, place).report())
+
+
+class _Lint:
+    """One look at a wiki: every page that the records give is made and held against its file, one after the other."""
+
+    def __init__(self, store: Store, db: sqlite3.Connection, place: Path) -> None:
+        self.store, self.db, self.place = store, db, place
+        self.rows: list[tuple[str, str, str]] = []
+        self.linked: set[str] = {"index"}
+        self.unseen = {p.relative_to(place).as_posix()[:-3] for p in place.rglob("*.md")}
+        self.found = len(self.unseen)
+        self.every = set(self.unseen)
+
+    def report(self) -> Report:
+        """What is wrong, rule by rule."""
+        self.rows += [("NO_RECORD", *row) for row in self.db.execute("SELECT path, what FROM faults ORDER BY path")]
+        every = subjects(self.db)
+        for subject in every.values():
+            self._hold(subject_page(self.db, subject))
+        self._hold(index_page(self.db, every.values()))
+        records = self._records()
+        for path in sorted(self.unseen):
+            text = self._text(path)
+            self.rows += self._unsourced(path, text)
+            self.rows.append(("STALE", path, "no record gives this page"))
+        self.rows += [("ORPHAN_PAGE", p, "nothing links to it") for p in sorted(self.every - self.linked)]
+        self.rows += [("ORPHAN_RECORD", r, "belongs to no page") for r in loose_records(self.db)]
+        return _report(self.place, self.rows, len(every) + records + 1)
+
+    def _records(self) -> int:
+        gone = {r[0] for r in self.db.execute("SELECT id FROM records WHERE superseded_by IS NOT NULL")}
+        groups: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
+        artifacts: list[tuple[str, str, str]] = []
+        count = 0
+        for record, sha in records_of(self.store, self.db):
+            count += 1
+            self._hold(record_page(self.db, record, sha))
+            if record.id in gone:
+                continue
+            if record.kind == "result" and record.value is not None and not record.epoch_fenced:
+                groups[_same_work(record)].append((record.value, record.id))
+            states = ((a.path, artifact_state(a)) for a in record.artifacts)
+            artifacts += [(f"ARTIFACT_{s.upper()}", record.id, path) for path, s in states if s != "same"]
+        self.rows += _contradictions(groups) + artifacts
+        return count
+
+    def _text(self, path: str) -> str:
+        """A page's text; what it links to is noted."""
+        text = (self.place / f"{path}.md").read_text(encoding="utf-8", errors="replace")
+        folder = posixpath.dirname(path)
+        self.linked |= {posixpath.normpath(posixpath.join(folder, t))[:-3] for t in _LINK.findall(text)}
+        return text
+
+    def _hold(self, page: WikiPage) -> None:
+        """A page against its file."""
+        if page.path not in self.unseen:
+            self.rows.append(("STALE", page.path, "is missing"))
+            return
+        self.unseen.discard(page.path)
+        text = self._text(page.path)
+        if text != to_markdown(page):
+            self.rows += self._unsourced(page.path, text)
+            self.rows.append(("STALE", page.path, "is not what the records give now"))
+
+    def _unsourced(self, path: str, text: str) -> list[tuple[str, str, str]]:
+        """Claim lines without a record, with an unknown one, or with a hash that is not the record's."""
+        try:
+            body = markdown.split(text, path)[1]
+        except ForgeError:
+            return [("UNSOURCED", path, "has no front matter that names its sources")]
+        rows: list[tuple[str, str, str]] = []
+        heading = ""
+        for line in body.splitlines():
+            heading = line[3:] if line.startswith("## ") else heading
+            if heading not in _CLAIMS or not line.strip() or line.startswith("## "):
+                continue
+            match = _CLAIM.match(line)
+            if match is None or match["id"] is None:
+                rows.append(("UNSOURCED", path, f"no record is named: {line[:120]}"))
+                continue
+            known = self.db.execute("SELECT sha256 FROM records WHERE id=?", (match["id"],)).fetchone()
+            if known is None:
+                rows.append(("UNSOURCED", path, f"no such record: {match['id']}"))
+            elif not known[0].startswith(match["sha"]):
+                rows.append(("STALE", path, f"{match['id']} has another hash"))
+        return rows
 
 
 def _report(place: Path, rows: list[tuple[str, str, str]], pages: int) -> Report:
@@ -79,70 +168,21 @@ def _report(place: Path, rows: list[tuple[str, str, str]], pages: int) -> Report
     return report
 
 
-def _page_faults(place: Path, pages: dict[str, WikiPage], known: dict[str, Source]) -> list[tuple[str, str, str]]:
-    """Pages that are not what the records give, claims that no record stands behind, pages that nothing links to."""
+def _same_work(record: Record) -> tuple[Any, ...]:
+    """Two figures of equal keys state the same: one claim, deployment point, contract, metric, unit and scenario."""
+    point = contracts.point_sha256(record.deployment_point) if record.deployment_point else None
+    named = tuple(
+        (d, tuple(sorted(v))) for d, v in sorted(record.dims.items()) if d not in ("topic", "author", "verdict")
+    )
+    return record.claim, point, record.contract_sha256, record.metric, record.unit, named
+
+
+def _contradictions(groups: dict[tuple[Any, ...], list[tuple[float, str]]]) -> list[tuple[str, str, str]]:
+    """Groups of current results whose figures differ by more than noise."""
     rows: list[tuple[str, str, str]] = []
-    linked: set[Path] = {(place / "index.md").resolve()}
-    found = {p.relative_to(place).with_suffix("").as_posix(): p for p in sorted(place.rglob("*.md"))}
-    for path, file in found.items():
-        text = file.read_text(encoding="utf-8", errors="replace")
-        linked |= {(file.parent / t).resolve() for t in _LINK.findall(text)}
-        page = pages.get(path)
-        if page is not None and text == to_markdown(page):
-            continue
-        rows += _unsourced(path, text, known)
-        rows.append(("STALE", path, "is not what the records give now" if page else "no record gives this page"))
-    rows += [("STALE", p, "is missing") for p in pages if p not in found]
-    rows += [("ORPHAN_PAGE", p, "nothing links to it") for p, f in found.items() if f.resolve() not in linked]
-    return rows
-
-
-def _unsourced(path: str, text: str, known: dict[str, Source]) -> list[tuple[str, str, str]]:
-    """Claim lines without a record, with an unknown one, or with a hash that is not the record's."""
-    try:
-        body = markdown.split(text, path)[1]
-    except ForgeError:
-        return [("UNSOURCED", path, "has no front matter that names its sources")]
-    rows: list[tuple[str, str, str]] = []
-    claims = {*SECTIONS.values(), "Superseded", "Without a page of their own"}
-    heading = ""
-    for line in body.splitlines():
-        heading = line[3:] if line.startswith("## ") else heading
-        match = _CLAIM.match(line) if heading in claims and line.strip() and not line.startswith("## ") else None
-        if heading not in claims or not line.strip() or line.startswith("## "):
-            continue
-        source = known.get(match["id"] or "") if match else None
-        if match is None or match["id"] is None:
-            rows.append(("UNSOURCED", path, f"no record is named: {line[:120]}"))
-        elif source is None:
-            rows.append(("UNSOURCED", path, f"no such record: {match['id']}"))
-        elif not source.sha256.startswith(match["sha"]):
-            rows.append(("STALE", path, f"{match['id']} has another hash"))
-    return rows
-
-
-def contradictions(sources: list[Source]) -> list[tuple[str, str, str]]:
-    """Current results of one metric, deployment point, contract and scenario whose figures differ by more than noise."""
-    groups: dict[tuple[Any, ...], list[Source]] = defaultdict(list)
-    for source in sources:
-        r = source.record
-        if r.kind != "result" or r.value is None or source.superseded_by or r.epoch_fenced:
-            continue
-        point = contracts.point_sha256(r.deployment_point) if r.deployment_point else None
-        named = tuple(
-            (d, tuple(sorted(v))) for d, v in sorted(r.dims.items()) if d not in ("topic", "author", "verdict")
-        )
-        groups[(r.claim, point, r.contract_sha256, r.metric, r.unit, named)].append(source)
-    rows: list[tuple[str, str, str]] = []
-    for members in groups.values():
-        low, high = (f(members, key=lambda s: s.record.value or 0.0) for f in (min, max))
-        a, b = low.record.value or 0.0, high.record.value or 0.0
-        if a != b and (b - a) > CONTRADICTION_PCT / 100 * max(abs(a), abs(b)):
-            rows.append(
-                (
-                    "CONTRADICTION",
-                    f"{low.record.id} {high.record.id}",
-                    f"{low.record.metric}: {a:g} and {b:g} at one point",
-                )
-            )
+    for key, members in groups.items():
+        (low, first), (high, second) = min(members), max(members)
+        if low != high and (high - low) > CONTRADICTION_PCT / 100 * max(abs(low), abs(high)):
+            told = f"{key[3]}: {low:g} and {high:g} at one point"
+            rows.append(("CONTRADICTION", f"{first} {second}", told))
     return rows

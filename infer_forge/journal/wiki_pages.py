@@ -1,21 +1,19 @@
 """The wiki's pages, computed from records and from nothing else: one a model, GPU, kernel family and framework, one a record.
 
-Every claim line names the record it stands on and that record's sha256, so that a reader and `wiki lint` can check it.
+Every claim line names the record it stands on and that record's sha256, so that a reader and `wiki lint` can check it. Pages
+are made one at a time from the index, so that a journal of any size needs the memory of its largest page.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
+import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from infer_forge.base.errors import ForgeError
-from infer_forge.base.gitstore import Store
-from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import Record
-from infer_forge.journal.store import REF
 
 # Dimension -> folder of its pages, and the heading over its links on other pages.
 SUBJECTS = {
@@ -37,24 +35,20 @@ SECTIONS = {
     "handoff": "Handoffs",
     "note": "Notes",
 }
+LOOSE = "Without a page of their own"
+SUPERSEDED = "Superseded"
+_DIMS = ",".join(f"'{d}'" for d in SUBJECTS)
 _UNSAFE = re.compile(r"[^a-z0-9.+]+")
+_FIGURES = "r.id, r.kind, r.title, r.created, r.metric, r.value, r.unit, r.verdict, r.fenced, r.superseded_by, r.sha256"
+_NO_SUBJECT = f"NOT EXISTS (SELECT 1 FROM dims d WHERE d.rowid=r.rowid AND d.dim IN ({_DIMS}))"
 
 
-@dataclass(frozen=True)
-class Source:
-    """A record as the wiki cites it."""
-
-    record: Record
-    sha256: str
-    superseded_by: str | None
-
-
-@dataclass
-class Claim:
-    """One line: what a record says, in its own figures and title."""
+class Claim(NamedTuple):
+    """One line: what a record says, in its own figures and title, and the record it stands on."""
 
     text: str
-    source: Source
+    id: str
+    sha256: str
 
 
 @dataclass
@@ -64,6 +58,7 @@ class WikiPage:
     Attributes:
         path: below the wiki's folder, without ending: `models/deepseek-v3`.
         sections: heading -> claims. links: heading -> (title, path) of other pages. body: a record's own text.
+        sources: (id, sha256) of the records that it stands on.
     """
 
     path: str
@@ -72,73 +67,15 @@ class WikiPage:
     links: dict[str, list[tuple[str, str]]] = field(default_factory=dict[str, list[tuple[str, str]]])
     body: str = ""
     facts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    sources: list[Source] = field(default_factory=list[Source])
+    sources: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
 
 def slug(value: str) -> str:
-    """A file name for a value; values that differ get names that differ."""
+    """A file name for a value; values that differ get names that differ, but for case, spaces and dashes."""
     plain = _UNSAFE.sub("-", value.casefold()).strip("-.")
     if not plain or len(plain) > 80 or re.search(r"[^a-z0-9. -]", value.casefold()):
         plain = f"{plain[:60]}-{hashlib.sha256(value.encode()).hexdigest()[:8]}".strip("-")
     return plain
-
-
-def read_sources(store: Store) -> tuple[list[Source], list[tuple[str, str]]]:
-    """Every record with its hash, oldest first, the shipped ones too; and (path, fault) of files that are no record."""
-    found: dict[str, tuple[Record, str]] = {}
-    faults: list[tuple[str, str]] = []
-    for path, content in store.read(REF).items("records/"):
-        try:
-            record = markdown.read(content.decode("utf-8", "replace"), path)
-            found[record.id] = (record, hashlib.sha256(content).hexdigest())
-        except ForgeError as exc:
-            faults.append((path, exc.what))
-    for record_id, record in shipped.records().items():
-        text = markdown.write(record)
-        found.setdefault(record_id, (record, hashlib.sha256(text.encode()).hexdigest()))
-    later = {link.id: r.id for r, _ in found.values() for link in r.links if link.rel == "supersedes"}
-    return [Source(r, sha, later.get(r.id)) for _, (r, sha) in sorted(found.items())], faults
-
-
-def make_pages(sources: Iterable[Source]) -> dict[str, WikiPage]:
-    """All pages by path, the index under `index`. The same records give the same pages."""
-    pages: dict[str, WikiPage] = {}
-    every = list(sources)
-    names = {s.record.id: s.record.title for s in every}
-    back: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for source in every:
-        for link in source.record.links:
-            back[link.id].append((f"{source.record.title} ({link.rel} this)", f"records/{source.record.id}"))
-    beside: dict[str, dict[str, set[tuple[str, str]]]] = defaultdict(lambda: defaultdict(set))
-    for source in every:
-        subjects = subjects_of(source.record)
-        for dim, value in subjects:
-            page = pages.setdefault(subject_path(dim, value), WikiPage(subject_path(dim, value), value))
-            page.sources.append(source)
-            heading = SECTIONS[source.record.kind] if source.superseded_by is None else "Superseded"
-            page.sections.setdefault(heading, []).append(Claim(claim_text(source.record), source))
-            for other, name in subjects:
-                if (other, name) != (dim, value):
-                    beside[page.path][SUBJECTS[other][1]].add((name, subject_path(other, name)))
-        pages[f"records/{source.record.id}"] = _record_page(source, subjects, names, back[source.record.id])
-    for page in pages.values():
-        _order(page)
-        page.links |= {h: sorted(found) for h, found in sorted(beside[page.path].items())}
-    pages["index"] = _index(pages, every)
-    return pages
-
-
-def _order(page: WikiPage) -> None:
-    """Sections in their fixed order, the newest claim first."""
-    order = [*SECTIONS.values(), "Superseded"]
-    for claims in page.sections.values():
-        claims.sort(key=lambda c: (c.source.record.created, c.source.record.id), reverse=True)
-    page.sections = {h: page.sections[h] for h in order if h in page.sections}
-
-
-def subjects_of(record: Record) -> list[tuple[str, str]]:
-    """(dimension, value) of the pages that a record belongs to."""
-    return list(dict.fromkeys((d, v) for d, v, _ in record.dimensions() if d in SUBJECTS))
 
 
 def subject_path(dim: str, value: str) -> str:
@@ -146,49 +83,127 @@ def subject_path(dim: str, value: str) -> str:
     return f"{SUBJECTS[dim][0]}/{slug(value)}"
 
 
-def claim_text(record: Record) -> str:
-    """A record in one line, in nothing but its own words and figures."""
-    figure = (
-        f"{record.metric or 'value'} {record.value:g}{' ' + record.unit if record.unit else ''}"
-        if record.value is not None
-        else ""
+def subjects_of(record: Record) -> list[tuple[str, str]]:
+    """(dimension, value) of the pages that a record belongs to."""
+    return list(dict.fromkeys((d, v) for d, v, _ in record.dimensions() if d in SUBJECTS))
+
+
+@dataclass
+class Subject:
+    """A page of a value: the values that share it (they differ in case or separators), and a hash of what it is made from."""
+
+    dim: str
+    values: list[str]
+    made_from: str
+
+    @property
+    def path(self) -> str:
+        """Of its page."""
+        return subject_path(self.dim, self.values[0])
+
+
+def subjects(db: sqlite3.Connection) -> dict[str, Subject]:
+    """path -> page of every value of the records, in order."""
+    values: dict[str, tuple[str, dict[str, None]]] = {}
+    hashes: dict[str, Any] = {}
+    sql = (
+        "SELECT d.dim, d.value, r.id, r.sha256, r.superseded_by IS NOT NULL FROM dims d JOIN records r ON r.rowid=d.rowid"
+        f" WHERE d.dim IN ({_DIMS}) ORDER BY r.id, d.dim, d.value"
     )
-    marks = [figure, record.verdict or "", "fenced: superseded claim epoch" if record.epoch_fenced else ""]
+    paths: dict[tuple[str, str], str] = {}
+    for dim, value, record, sha, gone in db.execute(sql):
+        path = paths.get((dim, value)) or paths.setdefault((dim, value), subject_path(dim, value))
+        values.setdefault(path, (dim, {}))[1][value] = None
+        hashes.setdefault(path, hashlib.sha256()).update(f"{value}\0{record}\0{sha}\0{gone}\n".encode())
+    return {p: Subject(dim, list(found), hashes[p].hexdigest()) for p, (dim, found) in sorted(values.items())}
+
+
+def subject_page(db: sqlite3.Connection, subject: Subject) -> WikiPage:
+    """The page of a value: claims by kind, the newest first, and the pages beside it."""
+    page = WikiPage(subject.path, subject.values[0])
+    held = f"d.dim=? AND d.value IN ({','.join('?' * len(subject.values))})"
+    values = [subject.dim, *subject.values]
+    sql = (
+        f"SELECT DISTINCT {_FIGURES} FROM dims d JOIN records r ON r.rowid=d.rowid WHERE {held}"
+        " ORDER BY r.created DESC, r.id DESC"
+    )
+    found: dict[str, list[Claim]] = {}
+    for row in db.execute(sql, values):
+        heading = SUPERSEDED if row[9] else SECTIONS[row[1]]
+        found.setdefault(heading, []).append(_claim(row))
+    page.sections = {h: found[h] for h in (*SECTIONS.values(), SUPERSEDED) if h in found}
+    page.sources = sorted((c.id, c.sha256) for claims in found.values() for c in claims)
+    sql = (
+        f"SELECT DISTINCT o.dim, o.value FROM dims d JOIN dims o ON o.rowid=d.rowid WHERE {held} AND o.dim IN ({_DIMS})"
+    )
+    for dim, value in sorted(db.execute(sql, values)):
+        path = subject_path(dim, value)
+        if path != page.path:
+            page.links.setdefault(SUBJECTS[dim][1], []).append((value, path))
+    page.links = dict(sorted(page.links.items()))
+    return page
+
+
+def _claim(row: tuple[Any, ...]) -> Claim:
+    """A record in one line, in nothing but its own words and figures; `row`: the columns `_FIGURES`."""
+    record, _, title, created, metric, value, unit, verdict, fenced, _, sha = row
+    figure = f"{metric or 'value'} {value:g}{' ' + unit if unit else ''}" if value is not None else ""
+    marks = [figure, verdict or "", "fenced: superseded claim epoch" if fenced else ""]
     told = "; ".join(m for m in marks if m)
-    return f"{record.created.date().isoformat()}: {record.title}" + (f" ({told})" if told else "")
+    return Claim(f"{created[:10]}: {title}" + (f" ({told})" if told else ""), record, sha)
 
 
-def _record_page(
-    source: Source, subjects: list[tuple[str, str]], names: dict[str, str], back: list[tuple[str, str]]
-) -> WikiPage:
-    record = source.record
-    page = WikiPage(f"records/{record.id}", record.title, body=record.body, sources=[source])
-    facts = [("kind", record.kind), ("created", record.created.isoformat()), ("sha256", source.sha256)]
+def record_page(db: sqlite3.Connection, record: Record, sha256: str) -> WikiPage:
+    """A record's own page: its facts, the pages it belongs to, records linked with it both ways, and its text."""
+    page = WikiPage(f"records/{record.id}", record.title, body=record.body, sources=[(record.id, sha256)])
+    page.facts = _facts(record, sha256)
+    belongs = subjects_of(record)
+    if belongs:
+        page.links["Pages"] = [(v, subject_path(d, v)) for d, v in belongs]
+    linked: list[tuple[str, str]] = []
+    for link in record.links:
+        named = db.execute("SELECT title FROM records WHERE id=?", (link.id,)).fetchone()
+        if named:
+            linked.append((f"{named[0]} (this {link.rel} it)", f"records/{link.id}"))
+    sql = "SELECT r.title, l.rel, r.id FROM links l JOIN records r ON r.rowid=l.rowid WHERE l.target=? ORDER BY r.id"
+    linked += [(f"{title} ({rel} this)", f"records/{other}") for title, rel, other in db.execute(sql, (record.id,))]
+    if linked:
+        page.links["Records"] = linked
+    return page
+
+
+def _facts(record: Record, sha256: str) -> list[tuple[str, str]]:
+    facts = [("kind", record.kind), ("created", record.created.isoformat()), ("sha256", sha256)]
     facts += [(d, v) for d, v, _ in record.dimensions() if d not in ("kind", "date")]
     if record.value is not None:
         facts.append((record.metric or "value", f"{record.value:g} {record.unit or ''}".strip()))
     if record.idea is not None:
         facts.append(("idea", " ".join(p for p in (record.idea.repository, record.idea.path, record.idea.symbol) if p)))
     facts += [("artifact", f"{a.path} sha256 {a.sha256}") for a in record.artifacts]
-    facts += [("symptom", s) for s in record.symptoms]
-    page.facts = facts
-    if subjects:
-        page.links["Pages"] = [(v, subject_path(d, v)) for d, v in subjects]
-    linked = [(f"{names[x.id]} (this {x.rel} it)", f"records/{x.id}") for x in record.links if x.id in names]
-    if linked or back:
-        page.links["Records"] = linked + back
-    return page
+    return facts + [("symptom", s) for s in record.symptoms]
 
 
-def _index(pages: dict[str, WikiPage], sources: list[Source]) -> WikiPage:
+def index_page(db: sqlite3.Connection, every: Iterable[Subject]) -> WikiPage:
+    """The first page: links to all values, and the records that have no page but their own, the newest first."""
     index = WikiPage("index", "Journal")
-    for folder, heading in SUBJECTS.values():
-        found = sorted((p.title, p.path) for p in pages.values() if p.path.startswith(f"{folder}/"))
-        if found:
-            index.links[heading] = found
-    loose = [s for s in sources if not subjects_of(s.record)]
+    by_dim: dict[str, list[tuple[str, str]]] = {}
+    count = 0
+    for subject in every:
+        by_dim.setdefault(subject.dim, []).append((subject.values[0], subject.path))
+        count += 1
+    for dim, (_, heading) in SUBJECTS.items():
+        if dim in by_dim:
+            index.links[heading] = sorted(by_dim[dim])
+    sql = f"SELECT {_FIGURES} FROM records r WHERE {_NO_SUBJECT} ORDER BY r.id DESC"
+    loose = [_claim(row) for row in db.execute(sql)]
     if loose:
-        index.sections["Without a page of their own"] = [Claim(claim_text(s.record), s) for s in reversed(loose)]
-        index.sources = loose
-    index.facts = [("records", str(len(sources))), ("pages", str(len(pages)))]
+        index.sections[LOOSE] = loose
+        index.sources = sorted((c.id, c.sha256) for c in loose)
+    records = db.execute("SELECT count(*) FROM records").fetchone()[0]
+    index.facts = [("records", str(records)), ("pages", str(records + count))]
     return index
+
+
+def loose_records(db: sqlite3.Connection) -> list[str]:
+    """Ids of records that belong to no page of a value."""
+    return [r[0] for r in db.execute(f"SELECT r.id FROM records r WHERE {_NO_SUBJECT} ORDER BY r.id")]

@@ -1,4 +1,4 @@
-"""Write the wiki: Markdown pages that Obsidian and every Markdown viewer open, or a static site with a search box."""
+"""How a page of the wiki looks: Markdown that Obsidian and every Markdown viewer open, or HTML of a site with a search box."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import functools
 import html
 import http.server
 import posixpath
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import UsageFault
-from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
-from infer_forge.base.records import Header, Report
-from infer_forge.base.tables import Table
 from infer_forge.journal import words
-from infer_forge.journal.store import REF
-from infer_forge.journal.wiki_pages import Claim, WikiPage, make_pages, read_sources
+from infer_forge.journal.wiki_pages import Claim, WikiPage
 
 MANIFEST = "wiki.json"
-_STYLE = """:root{color-scheme:light dark;--ink:#1d2330;--paper:#fff;--line:#d5dae4;--accent:#2457c5;--dim:#5b6475}
+STYLE = """:root{color-scheme:light dark;--ink:#1d2330;--paper:#fff;--line:#d5dae4;--accent:#2457c5;--dim:#5b6475}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9f0;--paper:#12151c;--line:#323a4a;--accent:#8ab0ff;--dim:#9aa4b8}}
 body{margin:0 auto;max-width:980px;padding:20px;font:15px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
 a{color:var(--accent);text-decoration:none}a:hover{text-decoration:underline}
@@ -50,56 +47,6 @@ def wiki_folder(html_site: bool = False) -> Path:
     return paths().cache / "journal" / ("wiki-html" if html_site else "wiki")
 
 
-def build_wiki(store: Store, out: Path | None = None, *, html_site: bool = False) -> Report:
-    """Write all pages; pages of an earlier build that no longer belong are taken away, other files are left alone.
-
-    Raises:
-        UsageFault: the folder holds other things and no wiki.
-    """
-    folder = out or wiki_folder(html_site)
-    if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise UsageFault("holds files and is no wiki", where=str(folder), next_step="name an empty folder with --out")
-    sources, faults = read_sources(store)
-    pages = make_pages(sources)
-    files = _site(pages) if html_site else {f"{p}.md": to_markdown(page) for p, page in pages.items()}
-    written = _write(folder, files)
-    manifest = {
-        "tree": store.read(REF).tree,
-        "html": html_site,
-        "files": sorted(files),
-        "pages": {p: {s.record.id: s.sha256 for s in page.sources} for p, page in sorted(pages.items())},
-    }
-    jsonio.write_atomic(folder / MANIFEST, jsonio.dumps(manifest))
-    report = Report("journal_wiki", Header())
-    report.header.coverage = {"records": len(sources), "tree": manifest["tree"]}
-    kinds: dict[str, int] = {}
-    for path in pages:
-        kinds[path.split("/")[0]] = kinds.get(path.split("/")[0], 0) + 1
-    report.add(Table("pages", ["folder", "pages"], sorted(kinds.items())))
-    report.add(Table("no_records", ["path", "why"], faults))
-    report.extra = {"folder": str(folder), "written": written}
-    report.summary = [f"{len(pages)} pages from {len(sources)} records in {folder}; {written} files changed"]
-    ending = "html" if html_site else "md"
-    report.next_step = f"open {folder / 'index'}.{ending}; infer-forge journal wiki lint"
-    return report
-
-
-def _write(folder: Path, files: dict[str, str]) -> int:
-    """Write what changed, and take away what an earlier build wrote and this one does not."""
-    old: list[str] = jsonio.read_json(folder / MANIFEST)["files"] if (folder / MANIFEST).is_file() else []
-    for name in set(old) - set(files):
-        (folder / name).unlink(missing_ok=True)
-    changed = 0
-    for name, text in files.items():
-        file = folder / name
-        data = text.encode("utf-8", "replace")
-        if not file.is_file() or file.read_bytes() != data:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            jsonio.write_atomic(file, data)
-            changed += 1
-    return changed
-
-
 def _relative(from_page: str, to_page: str, ending: str) -> str:
     return posixpath.relpath(f"{to_page}.{ending}", posixpath.dirname(from_page) or ".")
 
@@ -117,7 +64,7 @@ def to_markdown(page: WikiPage) -> str:
         "generated: infer-forge journal wiki build",
         "sources:",
     ]
-    head += [f"  - {{id: {s.record.id}, sha256: {s.sha256}}}" for s in page.sources] or ["  []"]
+    head += [f"  - {{id: {record}, sha256: {sha}}}" for record, sha in page.sources] or ["  []"]
     lines = [*head, "---", "", f"# {_md(page.title)}", ""]
     lines += [f"- {_md(name)}: {_md(value)}" for name, value in page.facts]
     if page.path != "index":
@@ -141,21 +88,22 @@ def _longest_run(text: str, mark: str) -> int:
 
 
 def _claim_line(page: WikiPage, claim: Claim) -> str:
-    record = claim.source.record
-    where = _relative(page.path, f"records/{record.id}", "md")
-    return f"- {_md(claim.text)} [{record.id}]({where}) `sha256:{claim.source.sha256[:12]}`"
+    where = _relative(page.path, f"records/{claim.id}", "md")
+    return f"- {_md(claim.text)} [{claim.id}]({where}) `sha256:{claim.sha256[:12]}`"
 
 
-def _site(pages: dict[str, WikiPage]) -> dict[str, str]:
-    rows = [[p, page.title, _search_text(page)] for p, page in sorted(pages.items()) if p != "index"]
-    data = jsonio.dumps(rows).decode().replace("<", "\\u003c")
-    files = {f"{p}.html": to_html(page) for p, page in pages.items()}
-    return files | {"search.js": f"const PAGES={data};\n{_SCRIPT}", "style.css": _STYLE}
+def search_script(rows: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """The search box's script in pieces; rows: (path, title, text to search) of every page."""
+    yield "const PAGES=["
+    for row in rows:
+        yield jsonio.dumps(row).decode().replace("<", "\\u003c") + ",\n"
+    yield f"];\n{_SCRIPT}"
 
 
-def _search_text(page: WikiPage) -> str:
+def search_text(page: WikiPage, most_chars: int) -> str:
+    """What the search box looks through of a page: its facts, the beginning of its text, and the parts of identifiers there."""
     facts = " ".join(value for name, value in page.facts if name not in ("sha256", "created"))
-    text = f"{facts} {page.body[:1500]}"
+    text = f"{facts} {page.body[:most_chars]}"
     return " ".join(f"{text} {words.compounds(text)}".split())
 
 
@@ -186,9 +134,10 @@ def to_html(page: WikiPage) -> str:
 
 
 def _claim_html(page: WikiPage, claim: Claim) -> str:
-    record = claim.source.record
-    where = html.escape(_relative(page.path, f"records/{record.id}", "html"))
-    return f'<li>{html.escape(claim.text)} <a href="{where}">{record.id}</a> <code>sha256:{claim.source.sha256[:12]}</code></li>'
+    where = html.escape(_relative(page.path, f"records/{claim.id}", "html"))
+    return (
+        f'<li>{html.escape(claim.text)} <a href="{where}">{claim.id}</a> <code>sha256:{claim.sha256[:12]}</code></li>'
+    )
 
 
 def web_server(folder: Path, port: int = 0) -> http.server.ThreadingHTTPServer:

@@ -156,3 +156,57 @@ def test_the_site_finds_records_in_a_browser_from_a_folder_and_from_a_server(sto
             server.shutdown()
             thread.join()
     assert "nothing fits" in page
+
+
+def test_a_build_reads_only_the_records_whose_pages_change(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infer_forge.journal import wiki_build
+
+    (first,) = add(store, [note("first of all", dims={"gpu": ["H200"]})])
+    add(store, [note(f"note {n}") for n in range(5)])
+    build_wiki(store, tmp_path)
+    read: list[str] = []
+    whole = wiki_build._record  # pyright: ignore[reportPrivateUsage]
+
+    def told(content: bytes | None, record_id: str, path: str) -> Any:
+        read.append(record_id)
+        return whole(content, record_id, path)
+
+    monkeypatch.setattr(wiki_build, "_record", told)
+    build_wiki(store, tmp_path)
+    assert read == []
+    (second,) = add(store, [note("second of all", links=[{"rel": "supersedes", "id": first}])])
+    build_wiki(store, tmp_path)
+    assert sorted(read) == sorted([first, second])
+    assert "## Superseded" in (tmp_path / "gpus/nvidia-h200.md").read_text()
+    assert f"({second}.md)" in (tmp_path / f"records/{first}.md").read_text()
+    assert rules(store, tmp_path) == {}
+
+
+def test_a_build_mends_what_a_hand_changed_and_takes_away_what_is_gone(store: Store, tmp_path: Path) -> None:
+    add(store, [result(1.0)])
+    build_wiki(store, tmp_path)
+    page = tmp_path / "kernels/moe.md"
+    good = page.read_text()
+    page.write_text(good.replace("1", "2"))
+    (tmp_path / "gpus/nvidia-h200.md").unlink()
+    (tmp_path / "mine.md").write_text("a note of somebody, linked from nowhere")
+    assert build_wiki(store, tmp_path).extra["written"] == 2
+    assert page.read_text() == good
+    assert (tmp_path / "mine.md").is_file()
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_the_search_box_of_a_large_site_knows_less_of_each_record_and_the_report_says_so(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from infer_forge.journal import wiki_build
+
+    monkeypatch.setattr(wiki_build, "_SEARCH_CHARS", 1000)
+    add(store, [note(f"note {n}", "word " * 300 + f"last{n}") for n in range(20)])
+    report = build_wiki(store, tmp_path, html_site=True)
+    assert "the search box knows the first 32 characters of each record's text" in report.summary
+    script = (tmp_path / "search.js").read_text()
+    assert "note 7" in script
+    assert "last7" not in script
