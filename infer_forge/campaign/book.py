@@ -1,6 +1,6 @@
 """The campaign's ledger and what is folded from it: one append-only, hash-chained file is the truth, all pages are views.
 
-Every entry is also anchored: its hash is noted in the campaign's task (git), so that a cut-off end is noticed too.
+Every entry is also anchored: its hash stands in the task store (git), so that a cut-off end is noticed too.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from infer_forge.campaign.layout import RunLayout, find_run
 
 if TYPE_CHECKING:
     from infer_forge.base.contract_model import BenchmarkContract
+    from infer_forge.base.gitstore import Snapshot
     from infer_forge.tasks.state import Task
 
 STATES = ("init", "inputs", "history", "contract_locked", "baseline_locked", "plan", "loop", "final")
 """The states of a campaign, in order (A2)."""
 
-ANCHOR = "campaign ledger"
-"""Topic of the task notes that hold heads of the ledger."""
+ANCHORS = "refs/campaign-ledgers/"
+"""Refs of the task store, one a task, that hold the newest head of its campaign's ledger."""
+
+_HEAD = "head.json"
 
 
 @dataclass(frozen=True)
@@ -229,29 +232,50 @@ def append(campaign: Campaign, kind: str, body: Mapping[str, Any]) -> Campaign:
 
 
 def anchor(campaign: Campaign, head: str) -> None:
-    """Note a head of the ledger in the task; a task that has ended takes no more notes, and needs none."""
+    """Keep a head of the ledger in the task store, in a ref of the campaign's own: one file, its history in git.
+
+    Only the newest head is needed, because the chain covers all before it; a file that grew with the campaign would slow
+    every record down.
+    """
+    from infer_forge.base import jsonio
+    from infer_forge.base.gitstore import Changes, Refuse
     from infer_forge.tasks import open_store
-    from infer_forge.tasks.events import append as note
+
+    number = next((r.number for r in campaign.records if r.sha256 == head), 0)
+
+    def step(snapshot: Snapshot) -> Changes | Refuse:
+        kept = _anchored(snapshot)
+        if kept is not None and kept[0] >= number:
+            return Changes()
+        return Changes(put={_HEAD: jsonio.dumps({"entries": number, "head": head})})
 
     with open_store() as store:
-        note(store, campaign.task_id, lambda _: ("noted", {"topic": ANCHOR, "text": head, "head": head}))
+        store.update(f"{ANCHORS}{campaign.task_id}", step, "campaign ledger")
+
+
+def _anchored(snapshot: Snapshot) -> tuple[int, str] | None:
+    """(number of entries, head) as the anchor says; None where there is none."""
+    data: dict[str, Any] | None = snapshot.get_json(_HEAD)
+    return (int(data["entries"]), str(data["head"])) if data else None
 
 
 def verify(campaign: Campaign) -> tuple[str, str]:
     """(`pass` | `fail` | `unknown`, what was seen): the chain, and that every anchored head is still in it."""
-    try:  # the anchors first: what another process records meanwhile is in the ledger before it is anchored
-        heads: list[str] = [str(n["head"]) for n in campaign.task().notes_of(ANCHOR)]
-        unseen = None
+    from infer_forge.tasks import open_store
+
+    try:  # the anchor first: what another process records meanwhile is in the ledger before it is anchored
+        with open_store() as store:
+            found = _anchored(store.read(f"{ANCHORS}{campaign.task_id}"))
+        unseen = None if found else "the task store holds no anchor of it"
     except ForgeError as fault:
-        heads, unseen = [], fault.what
+        found, unseen = None, f"the task store that anchors it cannot be read: {fault.what}"
     ledger = Ledger(campaign.layout.ledger)
     walked = ledger.verify()
     if not walked.ok:
         return "fail", f"line {walked.fault_line}: {walked.fault}"
-    if unseen is not None:
-        return "unknown", f"the task that anchors it cannot be read: {unseen}"
-    known = {e.hash for e in ledger.entries()}
-    gone = [h[:12] for h in heads if h not in known]
-    if gone:
-        return "fail", f"{len(gone)} recorded entries are gone: {', '.join(gone[:4])}"
-    return "pass", f"{walked.entries} entries, {len(heads)} anchored"
+    if found is None:
+        return "unknown", str(unseen)
+    number, head = found
+    if not any(e.hash == head for e in ledger.entries()):
+        return "fail", f"recorded entries are gone: entry {number}, {head[:12]}, is anchored and not in the ledger"
+    return "pass", f"{walked.entries} entries, anchored up to {number}"
