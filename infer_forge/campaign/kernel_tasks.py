@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -258,10 +259,13 @@ def promote(campaign: Campaign, folder: Path, traces: Sequence[Path]) -> Campaig
             next_step="wire it in, infer-forge campaign record attempt, measure, record result",
         )
     gap = campaign.find(str(result["gap"]))
-    old = {str(t["sha256"]) for p in campaign.of("profile") if p.number < result.number for t in p["traces"]}
-    fresh = [t for t in traces if t.is_file() and jsonio.sha256_file(t) not in old]
+    if gap is None or any(str(s["verdict"]).startswith("void") for s in gap["scenarios"]):
+        raise GateRefused(
+            "no gap verdict on the contract stands behind it", next_step="infer-forge campaign record gap"
+        )
+    fresh = _new_traces(campaign, attempt, result, traces)
     state, _ = mechanism.search_files(re.escape(str(task["kernel"])), fresh)
-    if gap is None or state != mechanism.SEEN:
+    if state != mechanism.SEEN:
         raise GateRefused(
             f"the kernel is {state} in {len(fresh)} new traces", next_step="capture the accepted state, then promote"
         )
@@ -275,6 +279,14 @@ def promote(campaign: Campaign, folder: Path, traces: Sequence[Path]) -> Campaig
     return book.append(
         campaign, "kernel_promotion", {**body, "measurement": result["measurement"], "best": _best(campaign)}
     )
+
+
+def _new_traces(campaign: Campaign, attempt: Record, result: Record, traces: Sequence[Path]) -> list[Path]:
+    """Traces written since the attempt began that no earlier profile was made of."""
+    old = {str(t["sha256"]) for p in campaign.of("profile") if p.number < result.number for t in p["traces"]}
+    since = datetime.fromisoformat(attempt.at.replace("Z", "+00:00")).timestamp()
+    there = [t for t in traces if t.is_file() and t.stat().st_mtime >= since]
+    return [t for t in there if jsonio.sha256_file(t) not in old]
 
 
 def _best(campaign: Campaign) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from infer_forge.campaign import open_campaign
+from infer_forge.campaign.book import Record
 from infer_forge.campaign.kernel_tasks import rows_of
 from infer_forge.kernel_task.folder import read_task
 from tests.campaign.campaign_agent import Agent, Refused
@@ -73,6 +75,66 @@ def test_a_result_is_audited_and_is_no_claim_of_the_model(station: Station) -> N
     assert "geometric mean" in (folder / "prompt.md").read_text()
     with pytest.raises(Refused, match=r"no clean, faster result|no accepted attempt of its idea"):
         agent.record("kernel_promotion", folder=str(folder), traces=["x.json"])
+
+
+SLOW_BASELINE = '''"""The kernel to beat: block after block, as upstream has it."""
+
+import numpy as np
+
+
+def kernel(x, out):
+    """silu(gate) * up into `out`."""
+    if x.ndim != 2 or x.shape[1] % 2:
+        raise ValueError("x must be a matrix with an even number of columns")
+    n = x.shape[1] // 2
+    with np.errstate(all="ignore"):
+        for first in range(0, x.shape[0], 2):
+            gate, up = x[first : first + 2, :n], x[first : first + 2, n:]
+            out[first : first + 2] = gate / (1.0 + np.exp(-gate)) * up
+'''
+
+
+def faster(agent: Agent, folder: Path) -> Record:
+    """The result of a run whose audit is clean; on a busy machine the timing of one may be suspect."""
+    for _ in range(4):
+        agent.forge("kernel-task", "run", str(folder))
+        agent.record("kernel_result", folder=str(folder))
+        result = open_campaign(agent.run).last("kernel_result")
+        assert result is not None
+        if result["audit"] == "clean":
+            return result
+    raise AssertionError("no run was clean")
+
+
+def test_a_kernels_gain_becomes_the_models_only_behind_a_verdict_and_its_name_in_a_new_trace(station: Station) -> None:
+    agent = station("validated")
+    folder = made(agent)
+    (folder / "baseline.py").write_text(SLOW_BASELINE)
+    promote: dict[str, Any] = {"folder": str(folder)}
+    with pytest.raises(Refused, match="the kernel task has no clean, faster result"):
+        agent.record("kernel_promotion", **promote, traces=["x.json"])
+    result = faster(agent, folder)
+    assert (result["outcome"], result["claim"]) == ("accepted", "kernel_task"), result.body
+    assert result["geomean_speedup"] > 1
+    new = agent.capture("sglang")
+    with pytest.raises(Refused, match="no accepted attempt of its idea: a kernel gain is no gain of the model"):
+        agent.record("kernel_promotion", **promote, traces=new)
+    agent.record("result", attempt=agent.notes["attempt"], outcome="accepted", reason="it closes the gap")
+    profiled = open_campaign(agent.run).of("profile")[0]["traces"][0]["path"]
+    with pytest.raises(Refused, match="the kernel is cannot_tell in 0 new traces"):
+        agent.record("kernel_promotion", **promote, traces=[str(profiled)])
+    other = agent.tmp / "other.json"
+    other.write_text('{"traceEvents": [{"name": "some_other_kernel", "cat": "kernel"}]}')
+    with pytest.raises(Refused, match="the kernel is not_seen in 1 new traces"):
+        agent.record("kernel_promotion", **promote, traces=[str(other)])
+    os.utime(new[0], (1.6e9, 1.6e9))
+    with pytest.raises(Refused, match="the kernel is cannot_tell in 0 new traces"):
+        agent.record("kernel_promotion", **promote, traces=new)
+    agent.record("kernel_promotion", **promote, traces=agent.capture("sglang"))
+    promoted, accepted = open_campaign(agent.run).last("kernel_promotion"), open_campaign(agent.run).last("result")
+    assert promoted is not None
+    assert accepted is not None
+    assert (promoted["claim"], promoted["gap"]) == ("model_e2e", accepted["gap"])
 
 
 def digest(place: Path, edits: int = 1) -> str:
