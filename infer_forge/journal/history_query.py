@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def query_history(
         chosen = sorted(cards, key=lambda c: -c["weight"])[:limit]
         for card in chosen:
             card["files"] = db.execute("SELECT path, added, removed FROM files WHERE card=?", (card["id"],)).fetchall()
-        beside = _changed_together(db, cards, match.family) if match.family else []
+        beside = _changed_together(db, cards, families.globs.get(match.family)) if match.family else []
     report = _report(name, match, repos, len(cards), chosen)
     report.add(Table("changed_together", ["path", "cards"], beside))
     return report
@@ -177,9 +178,8 @@ def _weighed(card: Card, share: float | None, newest: dict[int, int]) -> Card:
     return card
 
 
-def _changed_together(db: sqlite3.Connection, cards: list[Card], family: str) -> list[tuple[str, int]]:
-    """Files outside the family's own that its cards change most often: where the family's work reaches into shared code."""
-    own = read_families().globs.get(family)
+def _changed_together(db: sqlite3.Connection, cards: list[Card], own: re.Pattern[str] | None) -> list[tuple[str, int]]:
+    """Files outside the family's `own` that its cards change most often: where the family's work reaches into shared code."""
     ids = [c["id"] for c in cards]
     counts: dict[str, int] = {}
     for start in range(0, len(ids), 900):

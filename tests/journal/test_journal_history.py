@@ -266,6 +266,11 @@ def test_another_families_file_sorts_anew_without_reading_git(repo: Repo, tmp_pa
     file.write_text("families:\n  mine: {globs: ['*graph.py'], ids: [mymodel]}\n")
     assert build_history(repo.path, file).header.coverage["commits_read"] == 0
     assert set(cards(query_history("MyModel-7B", families_file=file))) == {"42"}
+    repo.commit("Again (#43)", {"python/sglang/srt/graph.py": "g = 2\n", "python/sglang/srt/pool.py": "p = 1\n"})
+    repo.commit("And again (#44)", {"python/sglang/srt/graph.py": "g = 3\n", "python/sglang/srt/pool.py": "p = 2\n"})
+    build_history(repo.path, file)
+    beside = query_history("mymodel", families_file=file).tables["changed_together"].rows
+    assert [r[0] for r in beside] == ["python/sglang/srt/pool.py"]  # the family's own file is not beside it
 
 
 def test_families_are_found_by_id_architecture_and_spelling() -> None:
