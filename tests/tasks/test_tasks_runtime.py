@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,17 @@ def test_what_was_seen_once_and_is_not_seen_now_is_unknown_and_its_last_value_st
     runtime.notice(store)
     config.write_text('{"a": 2}')
     assert f"config {model}" in [c.fact for c in runtime.notice(store).changes]
+
+
+def test_of_several_who_look_at_once_one_proposal_and_one_change_are_kept(store: Store, site: Path) -> None:
+    runtime.notice(store)
+    installed(site, "sglang", "1")
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(runtime.notice, events.open_store()) for _ in range(4)]
+        seen = [a.result() for a in asked]
+    assert len({n.proposal for n in seen if n.proposal}) == len(proposals.proposals(store)) == 1
+    kept = [json.loads(text) for _, text in store.read(runtime.REF).items()]
+    assert [len(k["changes"]) for k in kept] == [1]
 
 
 def test_a_model_that_is_served_for_the_first_time_is_a_change(store: Store, site: Path) -> None:
