@@ -8,7 +8,25 @@ from typing import Any
 from infer_forge.guard import policy
 from infer_forge.guard.context import Context, from_dict, from_ownership
 from infer_forge.guard.decide import check_with
-from infer_forge.guard.model import Verdict
+from infer_forge.guard.model import ALLOW, Verdict
+
+
+def check_to_run(command: str, ident: str, *, cwd: str | None = None) -> Verdict:
+    """`check` for a program that runs the command at once when it is allowed, where no hook sees it.
+
+    A clock lock that a person has granted is written down under `ident`, so that the end of the claim gives it back.
+
+    Raises:
+        InputUnusable, HumanNeeded: see `check`. OSError: the lock could not be written down, so it must not be made.
+    """
+    verdict = check(command, cwd=cwd)
+    locks = [h.facts for h in verdict.granted if h.rule == "gpu.clock_lock"]
+    if verdict.verdict == ALLOW and locks:
+        from infer_forge.base import clocks
+
+        for number, facts in enumerate(locks):
+            clocks.append("allowed", id=ident if not number else f"{ident}.{number}", **facts)
+    return verdict
 
 
 def check(command: str, context: Context | Mapping[str, Any] | None = None, *, cwd: str | None = None) -> Verdict:

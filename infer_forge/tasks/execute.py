@@ -42,10 +42,10 @@ def _guarded(store: Store, task_id: str, argv: Sequence[str], cwd: str) -> dict[
     Raises:
         GateRefused: denied. HumanNeeded: a person must allow it.
     """
-    from infer_forge.guard import check
+    from infer_forge.guard import check_to_run
 
     command = shlex.join(argv)
-    verdict = check(command, cwd=cwd).to_json()
+    verdict = check_to_run(command, f"task-{task_id}-{time.time_ns()}", cwd=cwd).to_json()
     if verdict["verdict"] == "allow":
         return {"verdict": "allow", "rule_id": verdict.get("rule_id")}
     rule, why = str(verdict.get("rule_id")), str(verdict.get("why"))

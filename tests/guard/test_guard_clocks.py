@@ -336,6 +336,20 @@ def test_a_granted_lock_runs_without_a_question_and_is_given_back_as_well(gpus: 
     assert gpus.locks == [None, None]
 
 
+def test_a_granted_lock_that_a_recorded_execution_makes_is_given_back_as_well(gpus: Gpus, claim: str) -> None:
+    from infer_forge.guard import check_to_run
+
+    assert check_to_run("nvidia-smi -i 0 -lgc 1400,1400", "task-1").verdict == "deny"
+    record()
+    assert check_to_run("nvidia-smi -i 0 -lgc 1400,1400", "task-1").verdict == "ask"
+    assert states() == []
+    assert typed("guard", "grant", "--action", "gpu.clock_lock", "--target", "0", "--for", "10m") == 0
+    assert check_to_run("nvidia-smi -i 0 -lgc 1400,1400", "task-1").verdict == "allow"
+    subprocess.run(["nvidia-smi", "-i", "0", "-lgc", "1400,1400"], check=True)
+    forge("node", "release", claim)
+    assert gpus.locks == [None, None]
+
+
 def test_an_older_driver_with_other_names_of_the_reasons_is_read(gpus: Gpus, claim: str) -> None:
     gpus.set(names="old")
     assert [look.idle for look in record()] == [True, True]

@@ -137,6 +137,16 @@ def test_an_environment_is_shown_only_where_no_secret_can_be_in_it(check: Any, c
     assert check(command).verdict == wanted
 
 
+def test_a_pattern_that_would_show_a_secret_of_this_environment_is_denied(
+    check: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check("env | grep USER").verdict == "allow"
+    monkeypatch.setenv("DB_USER_PASSWORD", "correct horse")
+    assert check("env | grep USER").verdict == "deny"
+    assert check("env | grep -i 'user'").verdict == "deny"
+    assert check("env | grep NCCL").verdict == "allow"
+
+
 @pytest.mark.parametrize(
     "code",
     [

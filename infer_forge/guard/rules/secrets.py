@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -129,10 +130,25 @@ def show(cmd: Cmd, bench: Any) -> None:
 
 _PLAIN_NAMES = re.compile(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|SGLANG|SGL|VLLM|TRTLLM|TRITON|LD_|LIBRARY|PATH|PYTHON|CONDA|VIRTUAL_ENV|SLURM|OMP|MKL|CUBLAS|CUDNN|FLASHINFER|GLOO|UCX|MPI"
-    r"|OMPI|NVIDIA|NVTE|HIP|ROC|HSA|HF_HOME|HF_HUB_CACHE|TRANSFORMERS_CACHE|HOME|USER|LANG|LC_|TERM|SHELL|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_|TMPDIR|PWD"
+    r"|OMPI|NVIDIA|NVTE|HIP|ROC|HSA|HF_HOME|HF_HUB_CACHE|TRANSFORMERS_CACHE|HOME|USER|LANG|LC_|TERM|SHELL|RANK|LOCAL_RANK|WORLD_SIZE|MASTER_|TMPDIR"
     r"|INFER_FORGE|XDG|JAX|XLA|NUMBA|DEEPSPEED|ACCELERATE|TOKENIZERS|OPENBLAS|VISIBLE)[\w.*=]*"
 )
 """Beginnings of variable names that hold settings and no secrets."""
+
+
+def _shows_secret(pieces: list[str]) -> bool:
+    """Whether a pattern would show a variable of this environment that holds a secret (`grep USER` and DB_USER_PASSWORD)."""
+    for name, value in os.environ.items():
+        if not redact.is_secret_name(name):
+            continue
+        for piece in pieces:
+            try:
+                hit = re.search(piece, f"{name}={value}", re.IGNORECASE)
+            except re.error:
+                return True
+            if hit:
+                return True
+    return False
 
 
 def _filtered(cmd: Cmd, bench: Any) -> bool:
@@ -154,7 +170,7 @@ def _filtered(cmd: Cmd, bench: Any) -> bool:
                 return True
             pieces = [re.sub(r"[\^$()\\]", "", p) for p in plain[0].replace("\\|", "|").split("|")]
             good = all(_PLAIN_NAMES.fullmatch(p.upper() if "i" in options else p) for p in pieces)
-            return good and not any(redact.is_secret_name(p) for p in pieces)
+            return good and not any(redact.is_secret_name(p) for p in pieces) and not _shows_secret(pieces)
         return False
     return False
 
