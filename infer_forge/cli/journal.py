@@ -192,9 +192,12 @@ def related(record_id: str, limit: int) -> Report:
     help="A place in code that it touches; repeatable.",
 )
 @click.option("--deployment-point", type=click.Path(path_type=Path), help="JSON file of the deployment point.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at the most, per reason."
+)
 @report_command
 def surface(
-    query: tuple[str, ...], tools: tuple[str, ...], ideas: tuple[str, ...], deployment_point: Path | None
+    query: tuple[str, ...], tools: tuple[str, ...], ideas: tuple[str, ...], deployment_point: Path | None, limit: int
 ) -> Report:
     """What work that starts should see unasked: pitfalls of its tools, the same ideas, the best known result."""
     from infer_forge.base import contracts, jsonio
@@ -208,7 +211,7 @@ def surface(
     wanted = [Idea(repository=p[0], path=p[1], symbol=p[2] if len(p) > 2 else None) for p in places]
     point = contracts.point_of(jsonio.read_json(deployment_point)) if deployment_point else None
     with store.open_store() as opened:
-        return surface_records(opened, point=point, tools=versions, ideas=wanted, query=" ".join(query))
+        return surface_records(opened, point=point, tools=versions, ideas=wanted, query=" ".join(query), limit=limit)
 
 
 @command.command("import")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from infer_forge.base.contract_model import DeploymentPoint
 from infer_forge.base.errors import InputUnusable
@@ -106,39 +105,36 @@ def surface_records(
     query: str = "",
     limit: int = 5,
 ) -> Report:
-    """What a task should see unasked when it starts: pitfalls, earlier rejections, the best known result, and what the query finds."""
-    rows: list[tuple[Any, ...]] = []
-    for record, tool, holds in pitfalls(store, tools or {})[:limit]:
-        rows.append(
-            (
-                "pitfall",
-                record.id,
-                record.title,
-                f"{tool}: " + ("its version is affected" if holds else "version unknown: check"),
-            )
-        )
+    """What a task should see unasked when it starts: pitfalls, earlier rejections, the best known result, and what the query finds.
+
+    `limit` holds for each reason; the header's `hidden` and the summary say how many more there are of each.
+    """
+    found: dict[str, dict[str, tuple[str, str, str]]] = {"pitfall": {}, "same idea": {}, "best known": {}, "found": {}}
+    for record, tool, holds in pitfalls(store, tools or {}):
+        told = "its version is affected" if holds else "version unknown: check"
+        found["pitfall"][record.id] = (record.id, record.title, f"{tool}: {told}")
     for idea in ideas:
-        for record in same_idea(store, idea)[:limit]:
-            rows.append(("same idea", record.id, record.title, f"{record.kind} {record.verdict or ''}".strip()))
-    if point is not None:
-        for record in best_known(store, point)[:limit]:
-            rows.append(
-                ("best known", record.id, record.title, f"{record.metric} {record.value} {record.unit or ''}".strip())
-            )
-    if query:
-        for hit in search(store, query, limit=limit):
-            rows.append(("found", hit.id, hit.fields["title"], hit.why))
-    report = Report("journal_surface", Header(more={"query": query, "tools": dict(tools or {})}))
-    unique = {(r[0], r[1]): r for r in rows}
-    report.add(Table("surfaced", ["why", "id", "title", "note"], unique.values()))
+        for record in same_idea(store, idea):
+            told = f"{record.kind} {record.verdict or ''}".strip()
+            found["same idea"][record.id] = (record.id, record.title, told)
+    for record in best_known(store, point) if point is not None else ():
+        told = f"{record.metric} {record.value} {record.unit or ''}".strip()
+        found["best known"][record.id] = (record.id, record.title, told)
+    for hit in search(store, query, limit=limit) if query else ():
+        found["found"][hit.id] = (hit.id, hit.fields["title"], hit.why)
+    rows = [(why, *row) for why, records in found.items() for row in list(records.values())[:limit]]
+    hidden = {why: len(records) - limit for why, records in found.items() if len(records) > limit}
+    report = Report("journal_surface", Header(more={"query": query, "tools": dict(tools or {})}, hidden=hidden))
+    report.add(Table("surfaced", ["why", "id", "title", "note"], rows))
     report.summary = [
-        f"{len(unique)} records of the journal concern this work"
-        if unique
+        f"{len(rows) + sum(hidden.values())} records of the journal concern this work"
+        if rows
         else "the journal holds nothing on this work"
     ]
+    report.summary += [f"{count} more of {why} are not shown: --limit {count + limit}" for why, count in hidden.items()]
     report.next_step = (
         "infer-forge journal show ID, before work on what it names"
-        if unique
+        if rows
         else "record what you find: infer-forge journal add"
     )
     return report

@@ -280,6 +280,19 @@ def test_pitfalls_are_matched_by_version(store: Store) -> None:
     assert "P9" in titles({"TRT-LLM": "1.0.0"})
 
 
+def test_what_does_not_fit_is_counted_when_records_surface(store: Store) -> None:
+    whole = surface_records(store, tools={"vllm": "0.5.4"}, limit=50)
+    assert whole.header.hidden == {}
+    count = len(whole.tables["surfaced"].rows)
+    few = surface_records(store, tools={"vllm": "0.5.4"}, limit=2)
+    assert len(few.tables["surfaced"].rows) == 2
+    assert few.header.hidden == {"pitfall": count - 2}
+    assert few.summary == [
+        f"{count} records of the journal concern this work",
+        f"{count - 2} more of pitfall are not shown: --limit {count}",
+    ]
+
+
 def test_an_earlier_rejection_of_the_same_idea_surfaces(store: Store) -> None:
     idea = {"repository": "sgl-project/sglang", "path": "python/sglang/srt/layers/moe.py", "symbol": "fused_moe"}
     (one,) = add(
