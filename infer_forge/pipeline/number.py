@@ -149,13 +149,16 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     usual = _usual(drafts)
     heads = {_edge(lane, d, True) for d in drafts if len(d.layers) == usual and d.head} - {None}
     whole = [d for d in drafts if len(d.layers) == usual]
+    inner = [d for d in whole if not d.first and not d.last]
+    headless = bool(inner) and not any(d.head for d in inner)
+    tailless = bool(inner) and not any(d.tail for d in inner)
     for draft in drafts:
         if not draft.layers or not usual:
             continue
         edge = (draft.first or draft.last) and draft.window < 0
         short = len(draft.layers) < usual
-        has_head = draft.head > 0 and (_edge(lane, draft, True) in heads or not heads)
-        has_tail = draft.tail > 0
+        has_head = headless or (draft.head > 0 and (_edge(lane, draft, True) in heads or not heads))
+        has_tail = tailless or draft.tail > 0
         if draft.micro > 0:  # head and tail stand with the first micro-batch
             has_head, has_tail = not short or not draft.first, not short or not draft.last
         begun = _complete(draft.layers[0], lane, True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
 from infer_forge.base.kernels import classify
+from infer_forge.pipeline import borders as borders_of
 from infer_forge.pipeline import microbatch, number
 from infer_forge.pipeline.align import FREE, Aligner, grammar_of
 from infer_forge.pipeline.microbatch import Mask
@@ -202,7 +204,23 @@ def _split_passes(unit: Unit, lane: Lane, names: Names, how: number.Grouping) ->
             groups[-1][1].extend(roughs)
         else:
             groups.append(([piece], roughs))
-    return groups
+    if unit.window >= 0:
+        return groups
+    return [part for group in groups for part in _by_launches(group, lane)]
+
+
+def _by_launches(group: Group, lane: Lane) -> list[Group]:
+    """A run of layers, cut where the launch structure shows that another pass begins."""
+    pieces, roughs = group
+    borders = borders_of.between_layers(lane.trace, roughs, pieces[0].rows) if len(pieces) == 1 else []
+    if not borders:
+        return [group]
+    rows, found = pieces[0].rows, list[Group]()
+    at = [0, *(int(np.searchsorted(rows, roughs[b].halves[0].rows[0])) for b in borders), len(rows)]
+    for k, (a, b) in enumerate(pairwise([0, *borders, len(roughs)])):
+        part = slice(at[k], at[k + 1])
+        found.append(([Piece(rows[part], pieces[0].ids[part], follows=k > 0)], roughs[a:b]))
+    return found
 
 
 def _several(groups: list[Group], layers: int | None) -> bool:
@@ -226,10 +244,11 @@ def _draft(
         drafted.append(number.Draft(unit.window, whole, kept[0][1] if kept else [], unit.first, unit.last, unit.micro))
         return
     starts = [int(g[0][0].rows[0]) for g in kept]
+    begins = [s if g[0][0].follows else _head_start(lane, unit, s) for s, g in zip(starts, kept, strict=True)]
     work = lane.trace.work
     for k, (pieces, roughs) in enumerate(kept):
-        low = _head_start(lane, unit, starts[k]) if k else int(unit.rows[0])
-        high = _head_start(lane, unit, starts[k + 1]) if k + 1 < len(kept) else int(unit.rows[-1]) + 1
+        low = begins[k] if k else int(unit.rows[0])
+        high = begins[k + 1] if k + 1 < len(kept) else int(unit.rows[-1]) + 1
         if unit.window < 0 and len(kept) == 1 and not (unit.first or unit.last):
             low, high = int(pieces[0].rows[0]), int(pieces[-1].rows[-1]) + 1
         first, last = unit.first and k == 0, unit.last and k == len(kept) - 1

@@ -30,6 +30,8 @@ class Piece:
     rows: I64
     ids: np.ndarray[Any, np.dtype[np.int32]]
     parse: Parse | None = None
+    follows: bool = False
+    """Another pass ends right before it: nothing there is its head."""
 
     @property
     def halves(self) -> int:
