@@ -17,11 +17,12 @@ _REASON_WORDS = 5
 
 
 @cache
-def tests_of(path: Path) -> frozenset[str]:
-    """Names of the test functions of a file, those of its classes too."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return frozenset(n.name for n in found if n.name.startswith("test_"))
+def tests_of(path: Path) -> dict[str, str]:
+    """Test functions of a file, those of its classes too: name -> source."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = (n for n in ast.walk(ast.parse(text)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return {n.name: "\n".join(lines[n.lineno - 1 : n.end_lineno]) for n in found if n.name.startswith("test_")}
 
 
 @cache
@@ -51,6 +52,13 @@ def test_fault(word: str) -> str | None:
     if not path.is_file():
         return f"{name} is not there"
     return None if function in tests_of(path) else f"{name} has no test {function}"
+
+
+def source_of(word: str) -> str:
+    """Source of the test `path::test_name`; empty where it is not there."""
+    name, _, function = word.partition("::")
+    path = ROOT / name
+    return tests_of(path).get(function, "") if path.is_file() else ""
 
 
 def gate_fault(word: str) -> str | None:

@@ -1,7 +1,7 @@
 """`docs/requirements.md` from `requirement_rows.yaml`: every requirement with the test that would fail without it.
 
 A row names single tests (and the gates that they try), or argues why none can; every name is looked up. A row without a
-holder, a gate without a test that sees it refuse, and a whole file of tests are faults.
+holder, a gate that no test of its row names, and a whole file of tests are faults.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 import yaml
 
 from chores import ROOT
-from chores.requirement_names import check_fault, command_fault, gate_fault, place_fault, reason_fault, test_fault
+from chores.requirement_names import (
+    check_fault,
+    command_fault,
+    gate_fault,
+    place_fault,
+    reason_fault,
+    source_of,
+    test_fault,
+)
 
 ROWS = Path(__file__).with_name("requirement_rows.yaml")
 PAGE = ROOT / "docs" / "requirements.md"
@@ -63,7 +71,9 @@ def row_faults(held: list[Holder]) -> list[str]:
         faults.append("it is tested and not applicable at once")
     if not kinds & {"n/a", "test"}:
         faults.append("no test is named that would fail without it")
-    return faults
+    tried = "\n".join(source_of(h.shown.strip("`")) for h in held if h.kind == "test")
+    gates = [h.shown.removeprefix("gate ").strip("`") for h in held if h.kind == "gate"]
+    return faults + [f"no test of it names gate {g}" for g in gates if g not in tried]
 
 
 def table(data: dict[str, Any]) -> tuple[str, list[str], dict[str, int]]:

@@ -265,3 +265,13 @@ def test_a_contract_that_lacks_a_layer_of_the_point_is_not_locked(station: Stati
     assert campaign.contract is not None
     campaign.contract[0].point.accelerator_platform.gpu_model = None
     assert look(campaign, "B3").evidence == "not stated: accelerator_platform.gpu_model"
+
+
+def test_a_baseline_that_is_missing_or_not_the_recorded_one_is_seen(station: Station) -> None:
+    early = station("begun")
+    assert answer_of(early, "A51") == ("fail", "no baseline is locked")
+    campaign = open_campaign(station("planned").run)
+    assert look(campaign, "A51").result == "pass"
+    assert campaign.baseline is not None
+    campaign.baseline["baseline_sha256"] = "0" * 64
+    assert look(campaign, "A51").evidence == "the baseline is not the one that was recorded"

@@ -51,3 +51,11 @@ def test_a_profile_of_an_earlier_round_is_none_of_this_one(campaign: Campaign) -
     record(campaign, "round_close", round=1)
     record(campaign, "round_open", round=2)
     assert look(campaign, "A114").result == "fail"
+
+
+def test_a_round_without_a_verdict_of_its_own_has_none(campaign: Campaign) -> None:
+    assert look(campaign, "A102").result == "pass"
+    record(campaign, "round_close", round=1)
+    record(campaign, "round_open", round=2)
+    assert look(campaign, "A102").evidence == "no gap verdict of this round"
+    assert look(campaign, "A102").result == "fail"

@@ -15,6 +15,7 @@ from chores.requirement_table import COUNTS, PAGE, ROWS, holder, row_faults, tab
 from infer_forge.campaign.gates import rules
 
 NAMES = {"whole": "tests/campaign/test_campaign_whole.py", "walk": "tests/campaign/test_campaign_gone.py"}
+PATCH = "tests/campaign/test_campaign_gates_loop.py::test_where_nothing_is_behind_nothing_is_patched"
 TEST = "whole::test_next_names_exactly_one_step_at_every_station"
 
 
@@ -27,7 +28,8 @@ def told(*words: str) -> list[str]:
     ("words", "fault"),
     [
         ((TEST,), None),
-        (("rule A104", TEST), None),
+        (("rule A104", PATCH), None),
+        (("rule A104", TEST), "no test of it names gate A104"),
         (("docs/index.md#work-types", "check docs", "command campaign next", TEST), None),
         (("n/a: whether a team hires somebody is no matter of code",), None),
         ((), "nothing holds it"),
