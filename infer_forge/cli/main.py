@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -86,6 +87,13 @@ def _place_step(fault: OSError) -> str:
     return "next: check that place and its permissions; INFER_FORGE_HOME moves what infer-forge keeps"
 
 
+def _drop_output() -> None:
+    """What standard output could not take goes nowhere: Python would try again at its end, complain, and exit with 120."""
+    if sys.stdout is sys.__stdout__:  # what a caller put in its place is the caller's
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with its code; a `ForgeError` is one or two lines on stderr."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by whoever started us
@@ -106,13 +114,15 @@ def main(argv: list[str] | None = None) -> NoReturn:
         exc.show()
         code = InputUnusable.exit_code if exc.message.endswith("is not readable.") else exc.exit_code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = 0
     except OSError as exc:  # of a place of ours or of stdout: inputs that cannot be read are told by who reads them
         if os.environ.get("INFER_FORGE_DEBUG"):
             raise
         reason = " ".join((exc.strerror or str(exc)).split())[:300]
         click.echo(f"infer-forge: {exc.filename or 'output'}: {reason}\n{_place_step(exc)}", err=True)
+        if exc.filename is None:
+            _drop_output()
         code = 1
     except Exception as exc:
         if os.environ.get("INFER_FORGE_DEBUG"):

@@ -93,7 +93,11 @@ def test_a_closed_output_ends_without_a_word(trace: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_output_names_the_cause(trace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_full_output_names_the_cause(
+    buffered: bool, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "" if buffered else "1")
     with open("/dev/full", "w") as full:
         done = run(tmp_path, "triage", trace, stdout=full.fileno())
     assert done.returncode == 1
