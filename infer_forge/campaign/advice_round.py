@@ -32,7 +32,8 @@ def open_round(campaign: Campaign) -> Step:
     held = _held(campaign)
     if held is None:
         gpus = ",".join(map(str, campaign.inputs.get("gpu_ids") or [])) or f"0-{int(campaign.inputs['gpu_count']) - 1}"
-        words = f"{word(ownership.node_name())} --gpus {gpus} --task {campaign.task_id} --purpose campaign --run {campaign.records[0]['run_id']}"
+        owner = f"--task {campaign.task_id} --purpose campaign --run {campaign.records[0]['run_id']}"
+        words = f"{word(ownership.node_name())} --gpus {gpus} {owner}"
         return Step(
             f"infer-forge node claim {words}", f"round {number} needs the GPUs: no current claim of ours holds them"
         )
@@ -126,9 +127,23 @@ def _explain(campaign: Campaign) -> Step | None:
         answer = gates.look(campaign, ident)
         if answer.result in (gates.FAIL, gates.UNKNOWN):
             if ident == "A105" and campaign.in_round("fairness") and campaign.in_round("fairness")[-1]["blocking"]:
-                return handoff(campaign, campaign.in_round("fairness")[-1].number, answer.evidence)
+                return _unfair(campaign, answer.evidence)
             return command(words, campaign, rest.format(framework=_unprofiled(campaign)), f"{ident}: {answer.evidence}")
     return None
+
+
+def _unfair(campaign: Campaign, evidence: str) -> Step:
+    """Normalise and measure again, once; what is unfair still is handed off (A112)."""
+    pages, gaps = campaign.in_round("fairness"), campaign.in_round("gap")
+    repeats = [m for m in campaign.in_round("measurement") if m["label"] == "repeat"]
+    if not repeats:
+        why = f"{evidence}: normalise what differs outside of the locked commands, then measure both sides again"
+        return command("campaign measure", campaign, "--label repeat", why)
+    if gaps[-1].number < repeats[-1].number:
+        return record("gap", campaign, "", f"decide again with the launches of {repeats[-1].id}")
+    if pages[-1].number < gaps[-1].number:
+        return command("campaign report fairness", campaign, "", "look at the sides again")
+    return handoff(campaign, pages[-1].number, f"{evidence}, also after measuring again: normalise in a new campaign")
 
 
 def _unprofiled(campaign: Campaign) -> str:

@@ -49,7 +49,9 @@ def _contract(held: book.Campaign, data: Mapping[str, Any]) -> Report:
 def _baseline(held: book.Campaign, data: Mapping[str, Any]) -> Report:
     from infer_forge.campaign.locking import lock_baseline
 
-    return lock_baseline(held, min_launches=int(data.get("min_launches") or 1), dry_run=bool(data.get("dry_run")))[1]
+    return lock_baseline(
+        held, min_launches=int(data.get("min_launches") or 0) or None, dry_run=bool(data.get("dry_run"))
+    )[1]
 
 
 def _review(held: book.Campaign, data: Mapping[str, Any]) -> Report:

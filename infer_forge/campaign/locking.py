@@ -120,15 +120,19 @@ def lock_task(campaign: book.Campaign) -> None:
 
 
 def lock_baseline(
-    campaign: book.Campaign, *, min_launches: int = 1, dry_run: bool = False
+    campaign: book.Campaign, *, min_launches: int | None = None, dry_run: bool = False
 ) -> tuple[book.Campaign, Report]:
     """Lock the winner table; it also writes the locked fairness report and the pages of the benchmark.
+
+    Args:
+        min_launches: of every winner; by default, and at the least, what the contract's first look needs.
 
     Raises:
         GateRefused: the contract is not locked in this campaign, code was changed already, or the bench room refuses.
     """
     gates.require(campaign, "chain", "A43", "A31", "B3", what="the baseline lock")
     from infer_forge.bench import baseline_lock, search
+    from infer_forge.campaign.measure import first_look
 
     if campaign.of("baseline_lock"):
         baseline_lock.lock_baseline(campaign.layout.run)  # refuses: a second lock
@@ -141,8 +145,15 @@ def lock_baseline(
             where=str(seen.path),
             next_step="measure the baseline on a clean checkout",
         )
+    assert campaign.contract is not None
+    least = first_look(campaign.contract[0].budgets.max_launches_per_engine)
+    if min_launches is not None and min_launches < least:
+        raise GateRefused(
+            f"A103: with {min_launches} launches nothing can be decided, the contract's first look is at {least}",
+            next_step=f"infer-forge bench search --remeasure --launches {least}, then lock without fewer",
+        )
     if not campaign.layout.bench.baseline.exists():
-        report = baseline_lock.lock_baseline(campaign.layout.run, min_launches=min_launches, dry_run=dry_run)
+        report = baseline_lock.lock_baseline(campaign.layout.run, min_launches=min_launches or least, dry_run=dry_run)
     else:
         report = Report("bench_lock_baseline", summary=["the baseline is locked already; it is taken over"])
     if dry_run:

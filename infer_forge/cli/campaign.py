@@ -138,16 +138,14 @@ def init(
 @click.option(
     "--min-launches",
     type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="With --baseline: launches of every winner.",
+    help="With --baseline: launches of every winner. Default, and the least: the contract's first look.",
 )
 @click.option("--accept-by", help="A person accepts a threshold that the noise does not resolve; needs a terminal.")
 @click.option("--reason", help="Why, in their words.")
 @click.option("--dry-run", is_flag=True, help="Check everything, lock nothing.")
 @report_command
 def lock(
-    run_dir: Path | None, config: Path | None, contract: Path | None, settings: tuple[str, ...], baseline: bool, min_launches: int,
+    run_dir: Path | None, config: Path | None, contract: Path | None, settings: tuple[str, ...], baseline: bool, min_launches: int | None,
     accept_by: str | None, reason: str | None, dry_run: bool,
 ) -> Report:  # fmt: skip
     """Lock the contract (and the task with it), later the baseline. Each once."""

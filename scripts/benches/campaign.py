@@ -25,7 +25,7 @@ SCENARIO = {
     "scenario": "chat c16", "verdict": "behind", "against": "vllm", "mean_pct": -8.1, "low_pct": -9.0, "high_pct": -7.2, "n_pairs": 5,
     "k_more": None, "decides": True, "reason": "sglang is 8.10 % worse than vllm in output_token_throughput",
 }  # fmt: skip
-TRIAGE = {
+TRIAGE: dict[str, Any] = {
     "tables": {
         "kernel": {"columns": ["stage", "kernel", "time_us"], "rows": [["decode", f"kernel_{n}", 200.0 - n] for n in range(40)]},
         "stages": {"columns": ["stage", "wall_us", "busy_us"], "rows": [["decode", 9000.0, 8000.0]]},
@@ -146,7 +146,7 @@ def _round(number: int, commit: str, rows: list[str], sha256: str, *, last: bool
         {"gap": f"<gap {number}>", "blocking": [], "path": "analysis/fairness-diagnostics.md", "part_sha256": ""},
     )
     for name in ("sglang", "vllm"):
-        profile = {
+        profile: dict[str, Any] = {
             "framework": name,
             "purpose": "gap",
             "traces": [],
