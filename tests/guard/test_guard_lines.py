@@ -30,15 +30,16 @@ def faults(name: str, check: Any) -> list[tuple[str, str, str | None]]:
     return [(kind, command, v.rule_id) for kind, command, v in judged if v.verdict not in good[kind]]
 
 
-@pytest.mark.parametrize("name", ["attacks_1.txt", "attacks_2.txt", "attacks_3.txt"])
+@pytest.mark.parametrize("name", ["attacks_1.txt", "attacks_2.txt", "attacks_3.txt", "attacks_4.txt"])
 def test_attacks_are_stopped(name: str, check: Any) -> None:
-    assert len(rows(name)) > 200
+    assert len(rows(name)) > 80
     assert faults(name, check) == []
 
 
-def test_ordinary_lines_pass_in_silence(check: Any) -> None:
-    assert len(rows("ordinary.txt")) > 450
-    assert faults("ordinary.txt", check) == []
+@pytest.mark.parametrize("name", ["ordinary_1.txt", "ordinary_2.txt"])
+def test_ordinary_lines_pass_in_silence(name: str, check: Any) -> None:
+    assert len(rows(name)) > 250
+    assert faults(name, check) == []
 
 
 # What was let through once
@@ -69,6 +70,29 @@ def test_a_patch_that_changes_the_guards_files_is_denied(check: Any, tmp_path: P
         assert check(command.format("a.patch"), **own).verdict == "deny", command
         assert check(command.format("b.patch"), **own).verdict == "allow", command
     assert check("git apply --check a.patch", **own).verdict == "allow"
+
+
+def test_pid_files_that_a_pattern_names_are_read(check: Any, tmp_path: Path) -> None:
+    own = {"cwd": str(tmp_path), "owned_paths": [str(tmp_path)]}
+    (tmp_path / "a.pid").write_text("4242\n")
+    lines = (
+        "kill $(cat *.pid)",
+        "for f in *.pid; do kill $(cat $f); done",
+        "cat *.pid | xargs kill",
+        "kill `cat ./?.pid`",
+    )
+    for command in lines:
+        assert check(command, **own).verdict == "allow", command
+    (tmp_path / "b.pid").write_text("999\n")
+    for command in lines:
+        assert check(command, **own).verdict == "deny", command
+
+
+def test_keys_are_not_shown_by_tools_that_know_their_format(check: Any) -> None:
+    for command in ("jq . ~/.config/gh/hosts.yml", "yq . ~/.kube/config", "openssl rsa -in server.key -text"):
+        assert check(command).rule_id == "secrets.file", command
+    for command in ("jq .x out/a.json", "openssl x509 -in cert.pem -text", "openssl rsa -in server.key -pubout"):
+        assert check(command).verdict == "allow", command
 
 
 def test_a_job_script_is_looked_into_before_it_is_submitted(check: Any, tmp_path: Path) -> None:
@@ -173,7 +197,7 @@ def test_the_lines_are_text_that_a_shell_can_read(tmp_path: Path) -> None:
     """A corpus with typing errors would prove nothing: nearly all of it parses, and nothing of it is run."""
     bad = [
         command
-        for name in ("attacks_1.txt", "attacks_2.txt", "attacks_3.txt", "ordinary.txt")
+        for name in ("attacks_1.txt", "attacks_2.txt", "attacks_3.txt", "attacks_4.txt", "ordinary_1.txt", "ordinary_2.txt")
         for _, command in rows(name)[::5]
         if subprocess.run(
             ["bash", "-n"], input=command.encode(), capture_output=True, cwd=tmp_path, env=os.environ

@@ -82,7 +82,7 @@ _PROGRAMS: dict[str, str] = {
     "secrets.show": (
         "printenv env set export declare typeset echo printf cat less more head tail bat xxd base64 "
         "strings od grep rg awk sed cut tac nl vim vi nano cp scp rsync tar zip hexdump sort diff history "
-        "ps compgen"
+        "ps compgen jq yq openssl"
     ),
     "secrets.tools": (
         "curl wget docker podman git gh aws gcloud az kubectl hf huggingface-cli wandb ngc vault op pass security "

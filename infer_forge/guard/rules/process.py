@@ -198,11 +198,30 @@ def _owned_source(source: Cmd, bench: Any) -> bool:
     return False
 
 
+def _matched(word: Word, source: Cmd, bench: Any) -> list[Word]:
+    """The files that a pattern names now; the pattern itself when it names none."""
+    from glob import iglob
+    from itertools import islice
+
+    from infer_forge.guard.rules.where import candidates
+
+    if word.dyn or not word.glob or not any(c in word.text for c in "*?["):
+        return [word]
+    paths = candidates(word, source, bench, follow=False) or []
+    found = [Word(hit, quoted=True) for path in paths for hit in islice(iglob(path), _MAX_PID_FILES + 1)]
+    if len(found) > _MAX_PID_FILES:
+        return [Word(word.text, dyn=True)]
+    return found or [word]
+
+
+_MAX_PID_FILES = 50
+
+
 def _pid_file(source: Cmd, cmd: Cmd, bench: Any) -> None:
     from infer_forge.guard.output import read_file
     from infer_forge.guard.rules.where import candidates
 
-    for word in source.argv[1:]:
+    for word in (piece for given in source.argv[1:] for piece in _matched(given, source, bench)):
         if word.text.startswith("-"):
             continue
         paths = candidates(word, source, bench, follow=True) if not word.dyn else None

@@ -177,6 +177,9 @@ def _filtered(cmd: Cmd, bench: Any) -> bool:
 
 _READERS = frozenset(
     [
+        "jq",
+        "yq",
+        "openssl",
         "cat",
         "less",
         "more",
@@ -225,8 +228,13 @@ def files(cmd: Cmd, bench: Any) -> None:
         "sort": "kto",
         "diff": "",
     }.get(cmd.name, "")
+    if cmd.name == "openssl":
+        key = option(cmd, "-in")
+        if key is not None and not any(w in ("-noout", "-pubout", "-pubin") for w in cmd.words()):
+            _file(key, cmd, bench)
+        return
     targets = plain_targets(cmd, values)
-    if cmd.name in ("grep", "rg", "awk", "sed") and targets and option(cmd, "-e", "-f") is None:
+    if cmd.name in ("grep", "rg", "awk", "sed", "jq", "yq") and targets and option(cmd, "-e", "-f") is None:
         targets = targets[1:]
     for word in targets:
         _file(word, cmd, bench)
