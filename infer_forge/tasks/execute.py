@@ -42,10 +42,8 @@ def _guarded(store: Store, task_id: str, argv: Sequence[str], cwd: str) -> dict[
     Raises:
         GateRefused: denied. HumanNeeded: a person must allow it.
     """
-    from infer_forge.guard import check_to_run
-
     command = shlex.join(argv)
-    verdict = check_to_run(command, f"task-{task_id}-{time.time_ns()}", cwd=cwd).to_json()
+    verdict = judged(command, f"task-{task_id}-{time.time_ns()}", cwd)
     if verdict["verdict"] == "allow":
         return {"verdict": "allow", "rule_id": verdict.get("rule_id")}
     rule, why = str(verdict.get("rule_id")), str(verdict.get("why"))
@@ -61,6 +59,19 @@ def _guarded(store: Store, task_id: str, argv: Sequence[str], cwd: str) -> dict[
         f"the guard asks a person: {why} [{rule}]",
         next_step=f"a person runs at a terminal: infer-forge guard grant --action {rule} --for 30m",
     )
+
+
+def judged(command: str, ident: str, cwd: str) -> dict[str, Any]:
+    """The guard's verdict on what is run now; a claim that was not confirmed lately is confirmed first, which a hook cannot."""
+    from infer_forge.guard import check_to_run
+    from infer_forge.nodes import verbs
+
+    verdict = check_to_run(command, ident, cwd=cwd)
+    if verdict.rule_id == "claim.stale":
+        with contextlib.suppress(ForgeError):  # a hub that does not answer confirms nothing, and the question stays
+            verbs.confirm_claims()
+        verdict = check_to_run(command, ident, cwd=cwd)
+    return verdict.to_json()
 
 
 def note(store: Store, task_id: str, topic: str, data: Mapping[str, Any]) -> None:

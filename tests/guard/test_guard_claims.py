@@ -21,6 +21,7 @@ from infer_forge.guard.hook_config import payload
 from infer_forge.nodes import claims, verbs
 from infer_forge.nodes.guarded import standing
 from infer_forge.nodes.registry import CLAIMS, Registry
+from infer_forge.tasks import execute
 from infer_forge_mcp.confirming import keep_confirmed
 
 NODE = ownership.node_name()
@@ -170,6 +171,14 @@ def test_an_unreachable_hub_confirms_nothing(tmp_path: Path) -> None:
     verbs.read_status(None)
     assert ownership.load().runs["default"].claims[0]["confirmed_at"] == before["confirmed_at"]
     assert judged(LEANS[0]) == ("ask", "claim.stale")
+
+
+def test_a_recorded_execution_confirms_the_claim_that_it_leans_on(claim: str, tmp_path: Path) -> None:
+    entry(truth=None, confirmed_at=0)
+    assert execute.judged(LEANS[0], "x", str(tmp_path))["verdict"] == "allow"
+    claims.release(Registry.open(), claim, reason="by another door", force=True)
+    entry(truth=None, confirmed_at=0)
+    assert execute.judged(LEANS[0], "x", str(tmp_path))["rule_id"] == "claim.fenced"
 
 
 def test_the_server_confirms_claims_while_it_runs(claim: str) -> None:
