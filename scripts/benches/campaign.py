@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benches import Row
+from benches.places import home
 from benches.process import Spent, spent
 
 ROUNDS, LAUNCHES = 200, 5
@@ -32,21 +30,6 @@ TRIAGE: dict[str, Any] = {
     },
     "findings": [],
 }  # fmt: skip
-
-
-@contextmanager
-def _home() -> Generator[Path]:
-    """A home of its own for stores and state."""
-    before = {k: os.environ.get(k) for k in ("INFER_FORGE_HOME", "INFER_FORGE_NO_FSYNC")}
-    with tempfile.TemporaryDirectory(prefix="forge-bench-campaign-") as folder:
-        os.environ |= {"INFER_FORGE_HOME": f"{folder}/home", "INFER_FORGE_NO_FSYNC": "1"}
-        try:
-            yield Path(folder)
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name)
-                if value is not None:
-                    os.environ[name] = value
 
 
 def _checkout(place: Path) -> str:
@@ -260,7 +243,7 @@ def _least(words: list[str]) -> Spent:
 def doors() -> list[Row]:
     """Status, next and check on a run of two hundred rounds."""
     made: list[Row] = []
-    with _home() as folder:
+    with home(INFER_FORGE_NO_FSYNC="1") as folder:
         run = _play(folder)
         size = (run / "humanize" / "ledger.jsonl").stat().st_size + (
             run / "benchmark" / "candidates.jsonl"
