@@ -205,5 +205,6 @@ def index_page(db: sqlite3.Connection, every: Iterable[Subject]) -> WikiPage:
 
 
 def loose_records(db: sqlite3.Connection) -> list[str]:
-    """Ids of records that belong to no page of a value."""
-    return [r[0] for r in db.execute(f"SELECT r.id FROM records r WHERE {_NO_SUBJECT} ORDER BY r.id")]
+    """Ids of the store's records that belong to no page of a value (of those that infer-forge ships nobody here can say more)."""
+    sql = f"SELECT r.id FROM records r WHERE {_NO_SUBJECT} AND r.path NOT LIKE 'shipped/%' ORDER BY r.id"
+    return [r[0] for r in db.execute(sql)]

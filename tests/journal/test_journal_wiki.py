@@ -45,7 +45,7 @@ def store() -> Any:
 
 def rules(store: Store, folder: Path) -> dict[str, int]:
     counts: dict[str, int] = lint_wiki(store, folder).extra["counts"]
-    counts.pop("ORPHAN_RECORD", None)  # a shipped pitfall of every tool has no page of its own
+    counts.pop("ORPHAN_RECORD", None)
     return counts
 
 
@@ -116,6 +116,14 @@ def test_an_artifact_that_vanished_is_told(store: Store, tmp_path: Path) -> None
     add(store, [result(1.0, artifacts=[{"path": str(tmp_path / "no"), "sha256": "a" * 64}])])
     build_wiki(store, tmp_path / "wiki")
     assert rules(store, tmp_path / "wiki") == {"ARTIFACT_GONE": 1}
+
+
+def test_a_record_without_a_page_is_told_but_not_one_that_infer_forge_ships(store: Store, tmp_path: Path) -> None:
+    build_wiki(store, tmp_path)
+    assert lint_wiki(store, tmp_path).extra["counts"] == {}
+    add(store, [note("of nothing in particular")])
+    build_wiki(store, tmp_path)
+    assert lint_wiki(store, tmp_path).extra["counts"] == {"ORPHAN_RECORD": 1}
 
 
 def test_a_folder_with_other_things_is_left_alone(store: Store, tmp_path: Path) -> None:
