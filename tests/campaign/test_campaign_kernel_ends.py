@@ -72,9 +72,10 @@ def test_a_no_op_with_its_evidence_is_a_valid_end(
     kept = open_campaign(agent.run).last("kernel_result")
     assert kept is not None
     assert (kept["outcome"], kept["claim"]) == (outcome, "kernel_task")
+    words: dict[str, Any] = {"folder": str(folder), "traces": ["x.json"]}
     if outcome == "accepted":
-        refused(
-            agent, "a kernel gain is no gain of the model", "kernel_promotion", folder=str(folder), traces=["x.json"]
-        )
+        refused(agent, "a kernel gain is no gain of the model", "kernel_promotion", **words)
+        agent.attempt(agent.notes["idea"])
+        refused(agent, "no accepted attempt of its idea", "kernel_promotion", **words)
     else:
-        refused(agent, "no clean, faster result", "kernel_promotion", folder=str(folder), traces=["x.json"])
+        refused(agent, "no clean, faster result", "kernel_promotion", **words)

@@ -84,7 +84,12 @@ def test_a_prompt_names_model_place_hardware_numbers_deployment_root_requirement
     facts = example_facts(examples()[0])
     facts.focus, facts.requirements = ["the sampler"], ["keep the public API"]
     text = render(mode, facts)
-    for word in (facts.model, facts.root, facts.run, facts.checkout, facts.hardware, facts.numbers, facts.topology):
+    point = facts.contract.point
+    platform, topology = point.accelerator_platform, point.serving_topology
+    for word in (
+        str(point.model.id), facts.root, facts.run, facts.checkout, f"{platform.gpu_count} x {platform.gpu_model}",
+        f"{point.model.precision}, quantization {point.model.quantization or 'none'}", f"TP{topology.tp}",
+    ):  # fmt: skip
         assert word in text
     assert "the sampler" in text
     assert "keep the public API" in text
