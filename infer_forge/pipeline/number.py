@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from infer_forge.pipeline.model import HALVES, Lane
-from infer_forge.pipeline.roles import Role
+from infer_forge.pipeline.roles import Role, role_of
 from infer_forge.pipeline.segment import ATTENTION, BLOCK, FFN, Names, Template
 from infer_forge.trace.columns import I64
 
@@ -138,7 +138,6 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     A pass with fewer layers than the others of its kind is partial only where the capture can have cut it: it is the first or
     the last on the device, or it stands outside the annotations. A pass cut at its head is numbered from its tail.
     """
-    del more
     for draft in drafts:
         rows = draft.rows
         inside = [r for layer in draft.layers for h in layer.halves for r in h.rows]
@@ -146,7 +145,9 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         draft.tail = int((rows > max(inside)).sum()) if inside else 0
         for k, layer in enumerate(draft.layers):
             layer.number = k
-    usual = _usual(drafts)
+    usual, known = _usual(drafts), any(_whole(d, lane) for d in drafts)
+    if not known and layers:
+        usual = max(usual, layers + more)
     heads = {_edge(lane, d, True) for d in drafts if len(d.layers) == usual and d.head} - {None}
     whole = [d for d in drafts if len(d.layers) == usual]
     inner = [d for d in whole if not d.first and not d.last]
@@ -169,7 +170,9 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
             draft.partial = "partial: the capture began inside it"
             draft.layers[0].cut = not begun
             reaches = has_tail or not draft.last  # other passes follow: its own end, if nothing else, was recorded
-            if reaches and ended and usual >= len(draft.layers):
+            if not known and not layers:
+                draft.relative = True
+            elif reaches and ended and usual >= len(draft.layers):
                 _shift(draft, usual - len(draft.layers))
             elif not reaches:
                 draft.partial = "partial: the capture began and ended inside it"
@@ -182,6 +185,19 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
             draft.relative = True
     if layers and usual and usual not in (layers, layers + 1) and not any(len(d.layers) == layers for d in drafts):
         lane.notes.append(f"the kernels show {usual} layers, the config {layers}")
+
+
+def _whole(draft: Draft, lane: Lane) -> bool:
+    """Whether nothing of a pass can be missing: the annotation or its neighbours say so, or its own head and tail."""
+    if not draft.layers:
+        return False
+    if draft.window >= 0 or not (draft.first or draft.last):
+        return True
+    tail = draft.rows[len(draft.rows) - draft.tail :].tolist()
+    drawn = any(role_of(lane.trace.names[lane.trace.work.name[r]]) is Role.BREAKER for r in tail)
+    return (
+        drawn and draft.head > 0 and _complete(draft.layers[0], lane, True) and _complete(draft.layers[-1], lane, False)
+    )
 
 
 def _usual(drafts: list[Draft]) -> int:

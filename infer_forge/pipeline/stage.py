@@ -123,6 +123,8 @@ def _by_dims(e: Evidence, engine: str | None) -> Verdict | None:
     if not e.serving or e.tokens is None or e.requests is None:
         return None
     if e.tokens == e.requests:
+        if e.sequences is not None and e.sequences[1] > 1:
+            return None  # whole sequences, and logits of every token
         return Verdict(
             "decode", "decode", "medium", f"one token a request: {e.tokens} rows in the layers and of logits"
         )

@@ -158,7 +158,7 @@ def _dims(lane: Lane, p: Pass, found: Evidence) -> None:
     if not bool((work.op_row[p.rows] >= 0).any()):
         return
     operands = [(re.compile(r["re"]), int(r["at"]), int(r["rank"])) for r in rules()["operands"]]
-    tokens, requests, pairs = Counter[int](), Counter[int](), Counter[tuple[int, int]]()
+    tokens, drawn, made, pairs = Counter[int](), Counter[int](), Counter[int](), Counter[tuple[int, int]]()
     within = lane.layer_of[p.rows] >= 0
     ops = work.op_row[p.rows]
     launched = Counter(zip(ops[ops >= 0].tolist(), within[ops >= 0].tolist(), strict=True))
@@ -166,9 +166,7 @@ def _dims(lane: Lane, p: Pass, found: Evidence) -> None:
         dims = _operands(lane, row)
         name = trace.names[int(trace.ops.name[row])]
         if not layer:
-            rows = _logits(name, dims)
-            if rows is not None:
-                requests[rows] += count
+            _logits(name, dims, count, drawn, made)
             continue
         for pattern, at, rank in operands:
             shape = _shape(dims, at)
@@ -181,22 +179,23 @@ def _dims(lane: Lane, p: Pass, found: Evidence) -> None:
             if shape is not None and len(shape) == 3 and all(shape):
                 pairs[shape[0], shape[1]] += count
     found.tokens = tokens.most_common(1)[0][0] if tokens else None
-    found.requests = requests.most_common(1)[0][0] if requests else None
-    found.serving |= found.requests is not None
+    rows = drawn or (made if found.serving else None)  # a model that serves nobody makes logits of every token
+    found.requests = rows.most_common(1)[0][0] if rows else None
+    found.serving |= bool(drawn)
     if pairs and found.tokens is not None:
         likely = pairs.most_common(1)[0][0]
         found.sequences = likely if prod(likely) == found.tokens else None
 
 
-def _logits(name: str, dims: Sequence[Any]) -> int | None:
-    """Rows of the logits that an op outside of the layers makes or draws from."""
+def _logits(name: str, dims: Sequence[Any], count: int, drawn: Counter[int], made: Counter[int]) -> None:
+    """Count the rows of the logits that an op outside of the layers draws from, or makes."""
     shapes = [s for s in (_shape(dims, k) for k in range(3)) if s is not None and len(s) == 2]
-    if re.search(rules()["drawn"], name):
-        return shapes[0][0] if shapes and shapes[0][1] >= limit("vocabulary") else None
     head = rules()["head"]
-    if re.search(head["re"], name) and len(shapes) == 2 and shapes[1][1] >= int(head["weights"]):
-        return shapes[0][0]
-    return None
+    if re.search(rules()["drawn"], name):
+        if shapes and shapes[0][1] >= limit("vocabulary"):
+            drawn[shapes[0][0]] += count
+    elif re.search(head["re"], name) and len(shapes) == 2 and shapes[1][1] >= int(head["weights"]):
+        made[shapes[0][0]] += count
 
 
 def _operands(lane: Lane, row: int) -> Sequence[Any]:

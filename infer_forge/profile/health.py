@@ -105,7 +105,14 @@ def _stages(scene: Scene) -> list[Finding]:
     names = scene.trace.stages
     if not len(windows):
         text = "no step annotations: all work is in one stage `all`, prefill and decode are not told apart"
-        out.append(Finding("NO_STAGES", text, "info", next_step="capture with step annotations, or one stage a trace"))
+        out.append(
+            Finding(
+                "NO_STAGES",
+                text,
+                "info",
+                next_step="capture with step annotations; infer-forge pipeline infers the stage of each pass from its kernels",
+            )
+        )
     elif "outside" in names:
         outside = _share(int(scene.work.dur_ns[scene.work.stage == names.index("outside")].sum()), whole)
         if outside > limits["outside_time_pct"]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from infer_forge import trace
 from infer_forge.pipeline import number
 from infer_forge.pipeline.segment import ATTENTION, FFN, Template
+from infer_forge.pipeline.structure import build
 from tests.pipeline.pipeline_score import Score, score
 from trace_gen import SPECS, WORKING_SEEDS, Spec
 
@@ -52,6 +54,16 @@ def test_the_order_of_kernels_in_graph_replays_is_enough(family: str, tmp_path: 
 @pytest.mark.parametrize("family", ["llama", "deepseek_v3", "deepseek_v3_mtp"])
 def test_passes_that_the_capture_cut_at_both_ends_keep_their_layer_numbers(family: str, tmp_path: Path) -> None:
     _good(score(replace(SPECS[family], cut_head=0.4, cut_tail=0.3), tmp_path, SEED))
+
+
+def test_where_every_pass_is_cut_the_config_numbers_them_and_without_one_they_count_from_the_first_seen(
+    tmp_path: Path,
+) -> None:
+    spec = replace(SPECS["flux"], cycles=2, cut_head=0.4, cut_tail=0.3)
+    _good(score(spec, tmp_path, SEED))
+    lane = build(trace.load(tmp_path / "t.json.gz", cache=False), None, 0, None)
+    assert lane.passes[0].partial
+    assert lane.passes[0].relative
 
 
 def test_a_pass_cut_at_its_head_whose_tail_was_lost_is_still_numbered_from_its_end(tmp_path: Path) -> None:
