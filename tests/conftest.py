@@ -8,7 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+# How long an example takes is the machine's business: it may be busy with other things.
+settings.register_profile("infer-forge", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("infer-forge")
 ROOT = Path(__file__).resolve().parent.parent
 STRESS_VARIABLE = "INFER_FORGE_STRESS"
 

@@ -64,9 +64,9 @@ def test_a_line_of_a_hundred_megabytes_costs_seconds_and_hides_nothing(tmp_path:
             file.write(b"x" * 10_000_000)
         file.write(b" CUDA error: an illegal memory access was encountered\n")
         file.write(IMA.encode())
-    begin = time.monotonic()
+    begin = time.process_time()
     report = triage([log])
-    assert time.monotonic() - begin < 30
+    assert time.process_time() - begin < 30
     assert report.extra["class"] == "ima_async"
     assert report.header.coverage["lost"]
     assert len(report.render("json")) < 100_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from typing import Any
 
 INITIALIZE: dict[str, Any] = {
@@ -17,7 +17,7 @@ INITIALIZE: dict[str, Any] = {
 
 
 def first_answer() -> tuple[float, dict[str, Any]]:
-    start = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "infer_forge", "serve"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
@@ -25,16 +25,16 @@ def first_answer() -> tuple[float, dict[str, Any]]:
         process.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
-        took = time.monotonic() - start
         process.kill()
-    return took, answer
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, answer
 
 
 def test_the_server_answers_initialize_soon_enough_for_a_first_turn_with_tools() -> None:
-    # Clients that do not wait give about a second; the goal of 0.7 s is measured by the benchmark on a quiet machine.
+    # Clients that do not wait give about a second. The benchmark server.start times it; this holds the work alone.
     measured = [first_answer() for _ in range(3)]
     assert measured[0][1]["result"]["serverInfo"]["name"] == "infer-forge"
-    assert min(took for took, _ in measured) < 3.0
+    assert min(spent for spent, _ in measured) < 2.0
 
 
 def test_the_server_loads_nothing_heavy_at_its_start() -> None:
