@@ -100,9 +100,11 @@ def _search_faults(contract: BenchmarkContract, store: RowStore, contract_hash: 
         if engine.framework in excused:
             continue
         if not tried:
-            faults.append(f"{engine.framework} was not searched, and no reason is recorded")
+            faults.append(f"A53: {engine.framework} was not searched, and no reason is recorded")
         elif not tuned:
-            faults.append(f"{engine.framework} has only its default candidate: tuned against default is no comparison")
+            faults.append(
+                f"A54: {engine.framework} has only its default candidate: tuned against default is no comparison"
+            )
     return faults
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def lock_contract(
     data = draft(campaign, config, contract, settings or {})
     held = campaign.layout.bench.contract.exists()
     if held and campaign.of("contract_lock"):
-        contract_lock.lock_contract(campaign.layout.run, data)  # refuses: a second lock
+        _second("B31", lambda: contract_lock.lock_contract(campaign.layout.run, data))
     if held:  # locked a moment ago by a process that was killed before it could record it, or by `bench lock`
         report = Report("bench_lock", summary=["the contract is locked already; it is taken over"])
     else:
@@ -95,6 +95,15 @@ def lock_contract(
     lock_task(after)
     gates.require(after, "A43", "A31", what="the campaign")
     return after, report
+
+
+def _second(rule: str, lock: Callable[[], object]) -> None:
+    """Let the bench room refuse a second lock, under the rule's name."""
+    try:
+        lock()
+    except GateRefused as fault:
+        raise GateRefused(f"{rule}: {fault.what}", where=fault.where, next_step=fault.next_step) from None
+    raise GateRefused(f"{rule}: it is locked already", next_step="a second lock is a new campaign")
 
 
 def lock_task(campaign: book.Campaign) -> None:
@@ -135,7 +144,7 @@ def lock_baseline(
     from infer_forge.campaign.measure import first_look
 
     if campaign.of("baseline_lock"):
-        baseline_lock.lock_baseline(campaign.layout.run)  # refuses: a second lock
+        _second("A51", lambda: baseline_lock.lock_baseline(campaign.layout.run))
     seen, first = repo.look(campaign.checkout), campaign.inputs["target_checkout"]
     if seen.dirty or (
         seen.commit != first["commit"] and not repo.is_ancestor(campaign.checkout, str(first["commit"]), seen.commit)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infer_forge.base.errors import GateRefused, UsageFault
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.campaign import book, gates, repo, verdicts
@@ -57,9 +57,12 @@ def measure(
     if place is None:
         raise UsageFault("no search configuration is known", next_step="--config FILE")
     head = _head(campaign, label)
-    session = prepare(campaign.layout.run, place, "decision", helps=helps)
-    assert session.contract is not None
-    search.require_same(session.config, session.contract)
+    try:
+        session = prepare(campaign.layout.run, place, "decision", helps=helps)
+        assert session.contract is not None
+        search.require_same(session.config, session.contract)
+    except (GateRefused, InputUnusable) as fault:  # another workload, scenario, model, client or SLA
+        raise type(fault)(f"A79: {fault.what}", where=fault.where, next_step=fault.next_step) from None
     count = launches or first_look(session.contract.budgets.max_launches_per_engine)
     again = verdicts.best_measurement(campaign) if label == "repeat" else None
     commit = (str(again["commit"]) if again else None) if label == "repeat" else head
@@ -116,7 +119,7 @@ def _head(campaign: book.Campaign, label: str) -> str:
     seen = repo.look(campaign.checkout)
     if seen.dirty:
         raise GateRefused(
-            f"the checkout has uncommitted changes: {', '.join(seen.dirty[:4])}",
+            f"A91: the checkout has uncommitted changes: {', '.join(seen.dirty[:4])}",
             where=str(seen.path),
             next_step="commit them: a measurement belongs to a commit",
         )
@@ -134,19 +137,19 @@ def _head(campaign: book.Campaign, label: str) -> str:
         return seen.commit
     if attempt is None:
         raise GateRefused(
-            "no attempt is open",
+            "A100: no attempt is open",
             where=str(seen.path),
             next_step="infer-forge campaign record attempt, before the change is made",
         )
     if seen.commit == attempt["base_commit"]:
         raise GateRefused(
-            "the checkout is still at the attempt's base: the patch is not active",
+            "A135: the checkout is still at the attempt's base: the patch is not active",
             where=str(seen.path),
             next_step="commit the change in this checkout, then measure",
         )
     if not repo.is_ancestor(seen.path, attempt["base_commit"], seen.commit):
         raise GateRefused(
-            "the commit is not built on the attempt's base",
+            "A135: the commit is not built on the attempt's base",
             where=str(seen.path),
             next_step="put the change on its base",
         )

@@ -21,7 +21,7 @@ def record_profile(campaign: book.Campaign, given: Profile) -> book.Campaign:
     """
     gates.require(campaign, "A100", "A31", what="a profile")
     if given.framework not in ("sglang", *campaign.inputs["frameworks"]["selected"]):
-        raise GateRefused(f"{given.framework} is not selected (A42)", next_step="profile selected frameworks only")
+        raise GateRefused(f"A42: {given.framework} is not selected", next_step="profile selected frameworks only")
     from infer_forge.profile import Options, triage
 
     _at_accepted(campaign, given)
@@ -63,7 +63,7 @@ def _at_accepted(campaign: book.Campaign, given: Profile) -> None:
     if seen.dirty or not repo.same_tree(campaign.checkout, wanted, seen.commit):
         state = "has uncommitted changes" if seen.dirty else f"is at {seen.commit[:12]}"
         raise GateRefused(
-            f"the checkout {state}, the accepted state is {wanted[:12]}: its profile would show another engine",
+            f"A87: the checkout {state}, the accepted state is {wanted[:12]}: its profile would show another engine",
             where=str(seen.path),
             next_step="infer-forge campaign next, which leads back to the accepted state; then capture again",
         )
@@ -85,7 +85,7 @@ def _fresh(campaign: book.Campaign, given: Profile) -> None:
         for file in files:
             if file.is_file() and file.stat().st_mtime < limit:
                 raise GateRefused(
-                    f"the trace is older than {since.kind} {since.id}: it shows an earlier state",
+                    f"A87: the trace is older than {since.kind} {since.id}: it shows an earlier state",
                     where=str(file),
                     next_step="profile the current state: infer-forge capture ...",
                 )
@@ -99,7 +99,7 @@ def _fresh(campaign: book.Campaign, given: Profile) -> None:
             )
             if old is not None and old.number < since.number:
                 raise GateRefused(
-                    f"this trace was recorded as {old.id}, before {since.kind} {since.id}",
+                    f"A87: this trace was recorded as {old.id}, before {since.kind} {since.id}",
                     where=str(file),
                     next_step="profile again",
                 )

@@ -190,7 +190,7 @@ def _idea(campaign: book.Campaign, given: forms.Idea) -> book.Campaign:
     )
     if same is not None:
         raise GateRefused(
-            f"the idea stands as {same.id} (same repository, path and symbol): {same['title']}",
+            f"A144: the idea stands as {same.id} (same repository, path and symbol): {same['title']}",
             next_step=f"use {same.id}, or name the other symbol",
         )
     headroom = coverage.headroom_pct(campaign, list(given.covers))

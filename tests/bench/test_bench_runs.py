@@ -131,7 +131,7 @@ def test_a_tuned_target_against_a_default_competitor_cannot_be_locked(finished: 
     config = finished[1].model_copy(deep=True)
     config.engine("vllm").candidates, config.engine("vllm").search = [], {}
     copied(finished, tmp_path, config)
-    with pytest.raises(GateRefused, match="vllm has only its default candidate"):
+    with pytest.raises(GateRefused, match="A54: vllm has only its default candidate"):
         baseline_lock.lock_baseline(tmp_path)
 
 
