@@ -97,6 +97,7 @@ _PROGRAMS: dict[str, str] = {
     "gate.publish": "twine npm cargo docker podman gh uv poetry flit hatch gem helm",
     "gate.web": "curl wget http https xh httpie",
     "review.review": "gh git codex claude glab",
+    "selfguard.store": "git",
     "selfguard.loads": "enable",
     "selfguard.commands": "infer-forge infer-forge-guard claude codex unset export",
 }

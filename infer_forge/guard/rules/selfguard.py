@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -21,6 +22,30 @@ def commands(cmd: Cmd, bench: Any) -> None:
             bench.hit(DENY, "guard.self", "the guard's variables are not for the run to change", cmd)
     elif cmd.name == "export" and any(re.match(r"^INFER_FORGE_(?:GUARD|STATE|HOME|NODE)\w*=", w) for w in words):
         bench.hit(ASK, "guard.self", "the guard's variables are not for the run to change", cmd)
+
+
+_GIT_READS = (
+    "log show diff status cat-file rev-parse rev-list ls-tree ls-files ls-remote for-each-ref show-ref blame grep "
+    "describe shortlog count-objects fsck archive merge-base name-rev whatchanged verify-commit help version"
+).split()
+
+
+def store(cmd: Cmd, bench: Any) -> None:
+    """Git verbs that write, in a store of records or a folder of the guard: locks and ledgers are refs and commits there."""
+    from infer_forge.guard import gitcmd
+    from infer_forge.guard.rules.where import guarded
+
+    parsed = gitcmd.Git(cmd)
+    if not parsed.verb or parsed.verb in _GIT_READS or not bench.here(cmd):
+        return
+    for folder in parsed.cwds:
+        pushed = parsed.texts() if parsed.verb == "push" else []
+        for place in (folder, gitcmd.git_dir_of(folder, parsed.git_dir) or parsed.git_dir, *pushed):
+            path = os.path.realpath(os.path.join(folder or "/", place)) if place and "\0" not in place else ""
+            if path and guarded(path, bench):
+                why = f"git {parsed.verb} changes {path}, which holds locked records"
+                bench.hit(DENY, "guard.self", why, cmd, targets=(path,))
+                return
 
 
 def loads(cmd: Cmd, bench: Any) -> None:
