@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from infer_forge.base import workers
 from infer_forge.base.gitstore.objects import Objects
-from infer_forge.journal.index_rows import IndexRow, row_of_file
+from infer_forge.journal.index_rows import COLUMNS, IndexRow, row_of_file
 
 Blob = tuple[str, str]
 """(path, sha of the content) of a file of the store."""
@@ -57,7 +57,9 @@ def _helper(gitdir: Path, parts: list[Sequence[Blob]]) -> Generator[IO[bytes]]:
     process = workers.start(_PROGRAM)
     assert process.stdin is not None
     assert process.stdout is not None
-    feeder = threading.Thread(target=_feed, args=(process.stdin, [str(gitdir.absolute()), *parts]), daemon=True)
+    feeder = threading.Thread(
+        target=_feed, args=(process.stdin, [(str(gitdir.absolute()), COLUMNS), *parts]), daemon=True
+    )
     feeder.start()
     try:
         yield process.stdout
@@ -79,7 +81,9 @@ def _feed(pipe: IO[bytes], messages: list[Any]) -> None:
 def serve() -> None:
     """A helper's loop: the store's folder first, then parts of files in, their rows out; an empty answer: cannot read it."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    gitdir = workers.receive(source)
+    gitdir, columns = workers.receive(source)
+    if columns != COLUMNS:  # infer-forge was replaced by another version while the parent ran: it reads by itself
+        return
     with contextlib.closing(Objects(Path(gitdir))) as objects:
         while (part := workers.receive(source)) is not None:
             try:

@@ -28,6 +28,9 @@ def store() -> Any:
         yield opened
 
 
+OTHER_VERSION = "from infer_forge.journal import index_helpers as h; h.COLUMNS = ('id',); h.serve()"
+
+
 def note(number: int, **more: Any) -> Record:
     fields = {
         "kind": "note",
@@ -85,7 +88,9 @@ def test_few_records_start_no_helper(store: Store, monkeypatch: pytest.MonkeyPat
     assert len(list(index_helpers.read_rows(store.gitdir, filled(store, 20)))) == 21
 
 
-@pytest.mark.parametrize("program", ["raise SystemExit(3)", "import sys; sys.stdin.buffer.read(9); print('x' * 4)"])
+@pytest.mark.parametrize(
+    "program", ["raise SystemExit(3)", "import sys; sys.stdin.buffer.read(9); print('x' * 4)", OTHER_VERSION]
+)
 def test_what_a_helper_fails_on_is_read_without_it(store: Store, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     blobs = filled(store, 450)
     alone = list(index_helpers.read_rows(store.gitdir, blobs))
