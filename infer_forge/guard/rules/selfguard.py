@@ -25,9 +25,10 @@ def commands(cmd: Cmd, bench: Any) -> None:
 
 
 _GIT_READS = (
-    "log show diff status cat-file rev-parse rev-list ls-tree ls-files ls-remote for-each-ref show-ref blame grep "
-    "describe shortlog count-objects fsck archive merge-base name-rev whatchanged verify-commit help version"
-).split()
+    " log show diff status cat-file rev-parse rev-list ls-tree ls-files ls-remote for-each-ref show-ref blame grep "
+    "describe shortlog count-objects fsck archive merge-base name-rev whatchanged verify-commit help version "
+)
+"""Git verbs that only read, between spaces."""
 
 
 def store(cmd: Cmd, bench: Any) -> None:
@@ -36,7 +37,7 @@ def store(cmd: Cmd, bench: Any) -> None:
     from infer_forge.guard.rules.where import guarded
 
     parsed = gitcmd.Git(cmd)
-    if not parsed.verb or parsed.verb in _GIT_READS or not bench.here(cmd):
+    if not parsed.verb or f" {parsed.verb} " in _GIT_READS or not bench.here(cmd):
         return
     for folder in parsed.cwds:
         pushed = parsed.texts() if parsed.verb == "push" else []
