@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -379,12 +379,6 @@ def disown(kind: str, target: str, *, run_id: str | None = None) -> int:
         before = len(run.owned)
         run.owned = [o for o in run.owned if not (o.kind in kinds and o.target == target)]
         return before - len(run.owned)
-
-
-def set_claims(claims: Sequence[Mapping[str, Any]], *, run_id: str | None = None) -> None:
-    """Replace the run's node claims: mappings with `node`, `gpus` (indices), `epoch`, `claim_id`."""
-    with editing(run_id) as run:
-        run.claims = [dict(c) for c in claims]
 
 
 def add_grant(grant: Grant, *, run_id: str | None = None) -> None:

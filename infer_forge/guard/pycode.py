@@ -47,7 +47,7 @@ _MODE_CALLS = {"os.chmod": "chmod", "os.chown": "chown", "shutil.chown": "chown"
 _PATH_DELETES = {"unlink": "-f", "rmdir": "-d", "rmtree": "-rf"}
 _PATH_WRITES = ("write_text", "write_bytes", "touch")
 _GUARD_CALLS = re.compile(
-    r"^infer_forge\.(?:base\.(?:ownership\.(?:own|disown|add_grant|editing|set_claims|begin_run)|clocks\.append|machine\.clocks\.\w+)"
+    r"^infer_forge\.(?:base\.(?:ownership\.(?:own|disown|add_grant|editing|begin_run)|clocks\.append|machine\.clocks\.\w+)"
     r"|guard\.(?:catalogue\.give|policy\.compile_policy|compile_policy|proofs\.prove|prove|clockbook\.\w+|asked\.\w+|audit\.append|compiled\.pack)"
     r"|nodes\.guarded\.\w+)$"
 )

@@ -11,7 +11,7 @@ from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.model import TaskDefinition, missing
 from infer_forge.tasks.readonly import enter_profile
-from infer_forge.tasks.state import ACTIVE, BLOCKED, BUDGET_EXHAUSTED, DEFINED, Task, fold, load, require_open
+from infer_forge.tasks.state import ACTIVE, BUDGET_EXHAUSTED, DEFINED, Task, fold, load, require_open
 from infer_forge.tasks.verification import lock_hash as lock_hash
 from infer_forge.tasks.verification import verify as verify
 
@@ -225,18 +225,6 @@ def surface(store: Store, task_id: str) -> Any:
 
         note(store, task_id, "surfaced", {"records": ids})
     return report
-
-
-def set_blocked(store: Store, task_id: str, reason: str, *, budget: bool = False) -> Task:
-    """Say that the task cannot go on now, and why; `budget`: because a limit is used up, which is no success."""
-    status = BUDGET_EXHAUSTED if budget else BLOCKED
-
-    def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
-        require_open(fold(task_id, events))
-        return "status", {"status": status, "reason": reason}
-
-    history.append(store, task_id, decide)
-    return load(store, task_id)
 
 
 def resume(
