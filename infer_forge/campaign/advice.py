@@ -38,7 +38,24 @@ def _stopped(campaign: Campaign) -> Step | None:
     if not campaign.task().ended:
         why = "it stopped, and its task has not ended yet: the same stop again ends it"
         return command("campaign stop", campaign, f"--code {stop['code']}", why)
-    return command("campaign status", campaign, "", f"stopped with {stop['code']}: nothing is left to do")
+    return _end_of_loop(campaign) or command(
+        "campaign status", campaign, "", f"stopped with {stop['code']}: nothing is left to do"
+    )
+
+
+def _end_of_loop(campaign: Campaign) -> Step | None:
+    """In mode rlcr the review loop ends by itself, and its end is judged once."""
+    from infer_forge.campaign.rlcr.loops import loops_in
+    from infer_forge.campaign.rlcr.memory import Memory, place_of
+
+    loops = loops_in(campaign.checkout) if campaign.records[0]["mode"] == "rlcr" else []
+    if not loops:
+        return None
+    last, looks = loops[-1], Memory(place_of(campaign.checkout, campaign)).of(loops[-1])
+    if last.active is None and looks and last.state_file is not None and looks[-1]["file"] == last.state_file.name:
+        return None
+    why = "end the turn so that the Stop hook completes the review loop, then judge its end"
+    return command("campaign doctor", campaign, "--moment end", why)
 
 
 def _settled_at_once(campaign: Campaign) -> Step | None:

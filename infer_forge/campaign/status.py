@@ -8,6 +8,8 @@ from infer_forge.campaign.advice import next_step
 from infer_forge.campaign.book import Campaign
 
 MOST = 1200
+LONGEST_COMMAND = 500
+"""A longer next command is not shown whole: half a command that looks whole would be run."""
 
 
 def _best(campaign: Campaign) -> str:
@@ -84,9 +86,11 @@ def status_report(campaign: Campaign) -> Report:
         "stop when": _stop(campaign),
     }
     head = f"{campaign.layout.run.name}: {campaign.state}, round {campaign.round_number}{' open' if campaign.round else ''}"
-    lines = [head, *(f"{q}: {a}" for q, a in answers.items()), f"next: {step.command}"]
+    whole = len(step.command) <= LONGEST_COMMAND
+    told = step.command if whole else f"{step.command[:LONGEST_COMMAND]}… (whole: infer-forge campaign next)"
+    lines = [head, *(f"{q}: {a}" for q, a in answers.items()), f"next: {told}"]
     while sum(map(len, lines)) + len(lines) > MOST:
-        longest = max(range(len(lines)), key=lambda i: len(lines[i]))
+        longest = max(range(len(lines) - 1), key=lambda i: len(lines[i]))
         lines[longest] = lines[longest][: len(lines[longest]) * 3 // 4 - 1] + "…"
     report = Report("campaign_status", summary=lines[:-1])
     report.text = "\n".join(lines)

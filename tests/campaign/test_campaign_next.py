@@ -11,9 +11,10 @@ import pytest
 from chores.command_words import fault
 from infer_forge.bench import fairness
 from infer_forge.bench.fairness import Diagnostic
-from infer_forge.campaign import book, open_campaign, verdicts
+from infer_forge.campaign import book, open_campaign, status, verdicts
 from infer_forge.campaign.advice import next_step
 from infer_forge.campaign.rlcr.model import PLAN
+from infer_forge.campaign.steps import Step
 from infer_forge.nodes import verbs
 from infer_forge.nodes.registry import Registry, set_policy
 from tests.campaign.campaign_agent import Agent, Refused, git
@@ -95,6 +96,18 @@ def test_the_review_loop_is_planned_judged_started_and_judged_again_before_a_rou
     assert "record round-open" in asked(agent, "rlcr")
 
 
+def test_the_end_of_the_review_loop_is_judged_once_after_the_stop(station: Station) -> None:
+    agent = station("stopped")
+    assert "campaign status" in asked(agent, "rlcr"), "no loop was started"
+    loop = agent.checkout / ".humanize" / "rlcr" / STAMP
+    loop.mkdir(parents=True)
+    (loop / "state.md").write_text("---\ncurrent_round: 1\n---\n")
+    assert asked(agent, "rlcr") == f"infer-forge campaign doctor --run {agent.run} --moment end"
+    (loop / "state.md").rename(loop / "complete-state.md")
+    agent.campaign("doctor", "--moment", "end", ok=4)  # nobody reviewed anything
+    assert "campaign status" in asked(agent, "rlcr")
+
+
 def test_an_open_verdict_asks_for_launches_that_count_with_the_earlier_ones(station: Station) -> None:
     agent = station("round")
     decided(agent, verdict="inconclusive", k_more=1)
@@ -128,9 +141,9 @@ def test_a_lost_claim_voids_the_round_and_the_next_claim_opens_another(station: 
     claim = shlex.split(asked(agent))
     assert claim[1:4] == ["node", "claim", "gpu07"]
     set_policy(Registry.open(), {"verify_after_release": "false"})  # this machine has no GPU to look at again
-    agent.claim = agent.forge(*claim[1:])["claim"]
-    assert f"claim_id={agent.claim['claim_id']} --set epoch=" in asked(agent)
-    agent.open_round()
+    new = agent.forge(*claim[1:])["claim"]
+    assert f"claim_id={new['claim_id']} --set epoch={new['epoch']}" in asked(agent)
+    agent.record("round_open", claim_id=new["claim_id"], epoch=new["epoch"], query="decode attention overhead")
     assert open_campaign(agent.run).round_number == 2
 
 
@@ -150,6 +163,21 @@ def test_a_void_comparison_leads_to_a_blocked_handoff_and_nowhere_else(station: 
     assert open_campaign(agent.run).task().status == "handed_off"
 
 
+def test_a_settled_baseline_ends_at_once_with_its_report(station: Station) -> None:
+    agent = station("planned")
+    decided(agent, verdict="ahead", mean_pct=3.0)
+    for words, do in (
+        ("record cleanup", lambda: agent.record("cleanup")),
+        ("report final", lambda: agent.report("final", code="A150")),
+        ("campaign stop", lambda: agent.record("stop", code="A150")),
+        ("campaign status", lambda: None),
+    ):
+        assert words in asked(agent)
+        do()
+    assert open_campaign(agent.run).task().status == "delivered"
+    assert "Yes. A150" in (agent.run / "final_report.md").read_text()
+
+
 def test_a_rejected_change_is_taken_back_without_losing_its_commit(station: Station) -> None:
     agent = station("patched")
     agent.record("result", attempt=agent.notes["attempt"], outcome="rejected", reason="it breaks a test")
@@ -162,6 +190,22 @@ def test_a_rejected_change_is_taken_back_without_losing_its_commit(station: Stat
     agent.open_round()
     agent.record("profile", framework="sglang", traces=agent.capture("sglang"))
     assert git(agent.checkout, "merge-base", "--is-ancestor", agent.notes["head"], "HEAD") == ""
+
+
+def test_status_stays_short_and_shows_no_command_that_looks_whole_and_is_not(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = open_campaign(station("reported").run)
+    for length in (400, 900, 4000):
+        step = Step("x" * length, "why")
+
+        def named(_: book.Campaign, step: Step = step) -> Step:
+            return step
+
+        monkeypatch.setattr(status, "next_step", named)
+        text = status.status_report(held).text or ""
+        assert len(text) < 1200
+        assert text.endswith("x" * 400 if length == 400 else "… (whole: infer-forge campaign next)")
 
 
 def test_sglang_is_profiled_at_the_accepted_state_only(station: Station) -> None:
@@ -182,9 +226,12 @@ def test_an_unfair_side_is_normalised_and_measured_once_more_before_it_is_handed
     station: Station, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = station("round")
-    unfair = Diagnostic("E4", "prefix cache", "fail", "sglang on, vllm off", "flush")
+
+    def unfair(*_: object) -> list[Diagnostic]:
+        return [Diagnostic("E4", "prefix cache", "fail", "sglang on, vllm off", "flush")]
+
     with monkeypatch.context() as patch:
-        patch.setattr(fairness, "diagnose", lambda *_: [unfair])
+        patch.setattr(fairness, "diagnose", unfair)
         agent.report("fairness")
         assert asked(agent) == f"infer-forge campaign measure --run {agent.run} --label repeat"
         agent.measure("--label", "repeat", "--launches", "1")
