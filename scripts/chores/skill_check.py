@@ -43,7 +43,8 @@ def skill_faults(folder: Path) -> list[str]:
         faults.append(f"name {head.get('name')!r} is not the folder's")
     if not 20 <= len(description) <= MOST_DESCRIPTION:
         faults.append(f"description has {len(description)} characters, 20 to {MOST_DESCRIPTION} are right")
-    if (head.get("metadata") or {}).get("scope") not in SCOPES:
+    metadata: dict[str, Any] = head.get("metadata") or {}
+    if metadata.get("scope") not in SCOPES:
         faults.append(f"metadata names no scope of {', '.join(SCOPES)}")
     if text.count("\n") > MOST_LINES:
         faults.append(f"{text.count(chr(10))} lines, {MOST_LINES} at the most")
