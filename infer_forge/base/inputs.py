@@ -1,12 +1,13 @@
-"""Are a file and a folder that somebody named such that reading them comes to an end?"""
+"""Are a file and a folder that somebody named such that reading them comes to an end, and does an output spare them?"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
-from infer_forge.base.errors import InputUnusable
+from infer_forge.base.errors import InputUnusable, UsageFault
 
 MOST_ENTRIES = 100_000
 """Entries of a folder that a search looks at: six profiles of 1,024 ranks are 6,144 files, the root of a system has millions."""
@@ -34,6 +35,25 @@ def finite(path: str | Path) -> Path:
     if kind is not None:
         raise InputUnusable(f"is {kind}, not a file", where=str(path), next_step="write it to a file and give that")
     return Path(path)
+
+
+def apart(out: Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse an output that is an input or another output, under whatever name: writing it would destroy the other.
+
+    Raises:
+        UsageFault: it is one of them.
+    """
+    for given in inputs:
+        try:
+            same = out.resolve() == Path(given).resolve() or out.samefile(given)
+        except (OSError, ValueError):
+            same = False
+        if same:
+            raise UsageFault(
+                "is named as another file of this command too, which would be overwritten",
+                where=str(out),
+                next_step="name another file",
+            )
 
 
 def files_in(folder: Path, *, endings: tuple[str, ...]) -> list[Path]:

@@ -8,12 +8,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
 import click
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.inputs import apart
 from infer_forge.base.records import FORMATS, Report
 
 P = ParamSpec("P")
@@ -77,6 +78,8 @@ def report_command(function: Callable[P, Report | None]) -> Callable[..., None]:
     @format_options
     @functools.wraps(function)
     def run(*args: Any, form: str, out: Path | None, **kwargs: Any) -> None:
+        if out is not None:
+            apart(out, _paths((*args, *kwargs.values())))
         try:
             report = function(*args, **kwargs)
         except Judged as refused:
@@ -88,12 +91,23 @@ def report_command(function: Callable[P, Report | None]) -> Callable[..., None]:
     return run
 
 
+def _paths(values: Iterable[object]) -> list[Path]:
+    """The paths among the arguments of a command, those in lists of them too."""
+    found: list[Path] = []
+    for value in values:
+        several = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        found += [p for p in several if isinstance(p, Path)]
+    return found
+
+
 def emit(report: Report, form: str, out: Path | None) -> None:
     """Print a report (or write it to `out`), findings of severity `error` also to stderr.
 
     Raises:
-        UsageFault: `out` cannot be written.
+        UsageFault: `out` cannot be written, or is a file that the report was made from.
     """
+    if out is not None:
+        apart(out, [Path(i.path) for i in report.header.inputs])
     width = shutil.get_terminal_size((0, 0)).columns if sys.stdout.isatty() and out is None else 0
     write(report.render(form, width), out)
 

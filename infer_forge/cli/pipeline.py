@@ -87,5 +87,7 @@ def _numbers(text: str | None) -> tuple[int, ...]:
             continue
         if not low.isdecimal() or (high and not high.isdecimal()) or len(low) > 6 or len(high) > 6:
             raise UsageFault(f"{part!r} is no layer or range of layers", next_step="write --export-layers 0,12-14")
+        if int(high or low) < int(low):
+            raise UsageFault(f"{part.strip()} runs backwards", next_step=f"write --export-layers {high}-{low}")
         found += range(int(low), int(high or low) + 1)
     return tuple(found)

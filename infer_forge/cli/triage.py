@@ -10,6 +10,7 @@ import click
 
 from infer_forge.base.config import settings
 from infer_forge.base.errors import UsageFault
+from infer_forge.base.inputs import apart
 from infer_forge.base.records import Report
 from infer_forge.cli.common import Finite, GivenPath, existing, report_command, require
 
@@ -84,6 +85,8 @@ def command(
             "--require speaks of one trace's verdicts, and --against compares two",
             next_step="run triage --require on each of them",
         )
+    if html is not None:
+        apart(html, [p for p in (*traces, against, mapping, server_args, server_log) if p is not None])
     options = Options(
         rank=rank,
         stage=stage,

@@ -22,9 +22,11 @@ def by_anchor(lane: Lane, anchor: str, layers: int | None, a_layer: int | None =
         a_layer: how often it stands in a layer, where that is known.
 
     Raises:
-        UsageFault: no kernel has such a name.
+        UsageFault: no kernel has such a name, or none is named.
     """
     text, _, where = anchor.rpartition(":") if anchor.endswith((":start", ":end")) else (anchor, "", "start")
+    if not text.strip():
+        raise UsageFault("the anchor names no kernel", next_step="--anchor NAME, or NAME:end where it ends a layer")
     hits_by_name = {k for k, name in enumerate(lane.trace.names) if text.lower() in name.lower()}
     work = lane.trace.work
     if not hits_by_name or not np.isin(work.name[lane.rows], list(hits_by_name)).any():

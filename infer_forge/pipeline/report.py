@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio, report_store
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
+from infer_forge.base.inputs import apart
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.pipeline import (
     checklist,
@@ -44,8 +45,12 @@ def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None
         GateRefused: a layer is asked for and no triage report of this trace exists.
     """
     options = options or Options()
+    _consistent(options)
     shape = read_config(options.config) if options.config else None
     found = read([Path(p) for p in paths], options.mapping, options.cache)
+    if options.export is not None:
+        others = (options.config, options.mapping, options.triage)
+        apart(options.export, [*(s.trace.path for s in found.ranks), *paths, *(p for p in others if p)])
     triage, refusal = _triage(found, options)
     if refusal and (options.layer is not None or options.compare_layer is not None):
         raise GateRefused(
@@ -75,6 +80,22 @@ def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None
     return _page(report, options.limit)
 
 
+def _consistent(options: Options) -> None:
+    """Refuse options that would be dropped in silence.
+
+    Raises:
+        UsageFault: they contradict each other, or belong to one that is not given.
+    """
+    if options.no_triage and options.triage is not None:
+        raise UsageFault("--triage FILE and --no-triage contradict each other", next_step="leave one of them out")
+    if options.export is None and (options.export_layers or options.export_ranks):
+        raise UsageFault("there is no file to export to", next_step="add --export FILE (.json or .json.gz)")
+    if options.export is not None and not options.export.name.endswith((".json", ".json.gz")):
+        raise UsageFault(
+            "a trace ends in .json or .json.gz", where=str(options.export), next_step="name the file so: --export FILE"
+        )
+
+
 def build_lanes(found: Sources, shape: ModelShape | None, options: Options) -> list[Lane]:
     """Passes and layers of every rank and device."""
     lanes: list[Lane] = []
@@ -83,7 +104,7 @@ def build_lanes(found: Sources, shape: ModelShape | None, options: Options) -> l
             lane = structure.build(
                 source.trace, source.rank, device, shape.layers if shape else None, shape.drafts if shape else 0
             )
-            if options.anchor:
+            if options.anchor is not None:
                 by_anchor(lane, options.anchor, shape.layers if shape else None)
             else:
                 known.take_over(lane, shape.layers if shape else None)
@@ -139,6 +160,11 @@ def _views(lane: Lane, shape: ModelShape | None, options: Options) -> list[View]
         hits = [p for p in lane.passes if p.number == options.pass_number]
         if not hits:
             raise UsageFault(f"no pass {options.pass_number}", next_step=f"use 0 to {len(lane.passes) - 1}")
+        if options.stage not in (None, hits[0].stage):
+            raise UsageFault(
+                f"pass {options.pass_number} is of stage {hits[0].stage}, not {options.stage}",
+                next_step="leave --stage or --pass out",
+            )
         choices = [(hits[0], "asked for", [hits[0]])]
     else:
         stages = sorted({p.stage for p in lane.passes}, key=lambda s: (_STAGES.index(s) if s in _STAGES else 9, s))

@@ -234,6 +234,74 @@ def test_what_is_not_there_is_wrong_usage_with_what_is(
         run(*made(), **more)
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"triage": Path("t.json")}, "contradict"),
+        ({"export_layers": (3,)}, "no file to export"),
+        ({"export_ranks": True}, "no file to export"),
+        ({"export": Path("out.txt")}, "ends in"),
+        ({"anchor": ""}, "names no kernel"),
+        ({"anchor": ":end"}, "names no kernel"),
+        ({"pass_number": 0, "stage": "decode"}, "of stage prefill"),
+    ],
+)
+def test_an_option_that_would_be_dropped_in_silence_is_refused(
+    made: Callable[..., tuple[Path, Path]], more: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageFault, match=told):
+        run(*made(), **more)
+
+
+def test_no_export_overwrites_what_was_read(made: Callable[..., tuple[Path, Path]], tmp_path: Path) -> None:
+    trace, shape = made()
+    link = tmp_path / "link.json.gz"
+    link.symlink_to(trace)
+    before = trace.read_bytes(), shape.read_bytes()
+    for target in (trace, link, shape):
+        with pytest.raises(UsageFault, match="overwritten"):
+            run(trace, shape, export=target)
+    options = Options(no_triage=True, cache=False, keep=False, export=trace)
+    with pytest.raises(UsageFault, match="overwritten"):  # a trace that a folder brought in
+        pipeline.analyse_pipeline([trace.parent], options)
+    assert (trace.read_bytes(), shape.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--out", "t"], ["--out", "config"], ["--out", "new.json", "--export", "new.json"], ["--export-layers", "5-2"]],
+)
+def test_the_command_writes_over_none_of_its_files(made: Callable[..., tuple[Path, Path]], words: list[str]) -> None:
+    trace, shape = made()
+    before = trace.read_bytes(), shape.read_bytes()
+    named = {"t": str(trace), "config": str(shape), "new.json": str(trace.parent / "new.json")}
+    given = ["pipeline", str(trace), "--config", str(shape), "--no-triage", *(named.get(w, w) for w in words)]
+    done = subprocess.run(
+        [sys.executable, "-m", "infer_forge.cli.main", *given], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "next:" in done.stderr
+    assert (trace.read_bytes(), shape.read_bytes()) == before
+    assert not (trace.parent / "new.json").exists()
+
+
+def test_an_answer_is_not_written_over_a_trace_of_the_folder_that_was_read(
+    made: Callable[..., tuple[Path, Path]],
+) -> None:
+    trace, _ = made()
+    before = trace.read_bytes()
+    for words in (["pipeline", "--no-triage"], ["triage"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "infer_forge.cli.main", *words, str(trace.parent), "--out", str(trace)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2, done.stderr
+        assert "overwritten" in done.stderr
+    assert trace.read_bytes() == before
+
+
 def test_a_trace_without_layers_says_so_and_has_no_confidence(tmp_path: Path) -> None:
     events = [
         {
