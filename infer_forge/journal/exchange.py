@@ -125,7 +125,9 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
     dims: dict[str, Any] = dict(fields.pop("dims", {}))
     extra: dict[str, Any] = {}
     for key, value in theirs.items():
-        if key in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
+        if key in ("dims", "extra") and isinstance(value, dict):  # as in a record of ours
+            (dims if key == "dims" else extra).update(cast("dict[str, Any]", value))
+        elif key in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
             dims[mapping["dims"].get(key, key)] = value
         elif key in mapping["fields"] or key in _FIELDS:
             fields[mapping["fields"].get(key, key)] = value

@@ -149,7 +149,19 @@ def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Pa
     with open_store() as store:
         ids = add(
             store,
-            [markdown.make({"kind": "note", "title": f"n {i}", "created": WHEN, "body": "b\n"}) for i in range(3)],
+            [
+                markdown.make(
+                    {
+                        "kind": "note",
+                        "title": f"n {i}",
+                        "created": WHEN,
+                        "body": "b\n",
+                        "dims": {"gpu": ["H200"], "model": ["Qwen3-8B", "GLM-4.6"]},
+                        "extra": {"ticket": f"T-{i}"},
+                    }
+                )
+                for i in range(3)
+            ],
         )
         file.write_bytes(b"".join(export(store)))
     with open_store(tmp_path / "other.git") as other:
