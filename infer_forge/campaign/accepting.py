@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infer_forge.base import jsonio
@@ -226,8 +225,3 @@ def _mechanism(campaign: book.Campaign, attempt: book.Record) -> list[str]:
     if off is None:
         return [*faults, "switch-off: nothing was measured with the patch off"]
     return faults if off["result"] == "pass" else [*faults, f"switch-off: {off['result']}: {off['why']}"]
-
-
-def patch_path(campaign: book.Campaign, result: book.Record) -> Path | None:
-    """The patch file of a result."""
-    return campaign.layout.run / str(result["patch"]) if result.get("patch") else None

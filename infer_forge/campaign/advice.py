@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infer_forge.base.records import Report
-from infer_forge.campaign import advice_attempt, advice_round, advice_start, gates, verdicts
+from infer_forge.campaign import advice_attempt, advice_round, advice_start, budgets, gates, verdicts
 from infer_forge.campaign.book import Campaign
 from infer_forge.campaign.steps import Step, command, handoff, record
 
@@ -98,9 +98,9 @@ def _between_rounds(campaign: Campaign) -> Step | None:
     done = _final(campaign)
     if done is not None:
         return done
-    most, last = campaign.task().typed.budgets.blocks, campaign.last("round_close")
-    if most and last is not None and campaign.round_number >= most:
-        return handoff(campaign, last.number, f"the budget of {most} rounds is used up")
+    used, last = budgets.exhausted(campaign), campaign.last("round_close", "plan", "baseline_lock")
+    if used is not None:
+        return handoff(campaign, last.number if last else 0, used)
     return advice_round.open_round(campaign)
 
 

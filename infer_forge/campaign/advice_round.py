@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from infer_forge.base import ownership
 from infer_forge.base.paths import paths
-from infer_forge.campaign import coverage, gates, obligations, repo, verdicts
+from infer_forge.campaign import budgets, coverage, gates, obligations, repo, shapes, verdicts
 from infer_forge.campaign.book import Campaign
 from infer_forge.campaign.steps import Step, command, git, handoff, record, word
 
 _EXPLAIN = (
     ("A105", "campaign report fairness", ""),
     ("A114", "campaign record profile", "--set framework={framework} --set traces=FILE,..."),
+    ("A117", "campaign record profile", "--set framework={misshaped} --set traces=FILE,... --set scenario={scenario}"),
     ("A122", "campaign report root-cause", ""),
     ("A126", "campaign report layer-pipeline", ""),
     ("A46", "campaign record history", "--json FILE"),
@@ -91,6 +92,9 @@ def in_round(campaign: Campaign) -> Step | None:
         return record("gap", campaign, "", "decide the gap of the accepted state, in this round")
     if all(s["verdict"] in verdicts.SETTLED for s in gap["scenarios"]):
         return None
+    used = budgets.spent(campaign)
+    if used is not None:
+        return record("round-close", campaign, "", f"{used}: close the round, then hand off")
     step = _back(campaign) or _more(campaign, gap.number) or _explain(campaign)
     return step or open_rows(campaign) or _try(campaign)
 
@@ -128,7 +132,7 @@ def _explain(campaign: Campaign) -> Step | None:
         if answer.result in (gates.FAIL, gates.UNKNOWN):
             if ident == "A105" and campaign.in_round("fairness") and campaign.in_round("fairness")[-1]["blocking"]:
                 return _unfair(campaign, answer.evidence)
-            return command(words, campaign, rest.format(framework=_unprofiled(campaign)), f"{ident}: {answer.evidence}")
+            return command(words, campaign, _filled(campaign, rest), f"{ident}: {answer.evidence}")
     return None
 
 
@@ -146,9 +150,16 @@ def _unfair(campaign: Campaign, evidence: str) -> Step:
     return handoff(campaign, pages[-1].number, f"{evidence}, also after measuring again: normalise in a new campaign")
 
 
-def _unprofiled(campaign: Campaign) -> str:
-    gone = verdicts.unprofiled(campaign)
-    return gone[0] if gone else "NAME"
+def _filled(campaign: Campaign, rest: str) -> str:
+    """The words of a step of `_EXPLAIN`, with what is missing in this round."""
+    gone, wrong = verdicts.unprofiled(campaign), shapes.judged(campaign)
+    bad = next((j for j in wrong if j.result != gates.PASS), None)
+    slow = shapes.slow_scenario(campaign)
+    return rest.format(
+        framework=gone[0] if gone else "NAME",
+        misshaped=bad.framework if bad else "NAME",
+        scenario=word(slow.name) if slow else "NAME",
+    )
 
 
 def open_rows(campaign: Campaign) -> Step | None:

@@ -131,6 +131,13 @@ class Campaign:
 
         return read_baseline(self.layout.run) if self.layout.bench.baseline.exists() else None
 
+    @property
+    def diffusion(self) -> bool:
+        """Whether pictures or video are made: by the locked contract, before it by what is known of the model."""
+        if self.contract is not None:
+            return self.contract[0].grid.kind == "diffusion"
+        return bool(self.inputs.get("diffusion"))
+
     def task(self) -> Task:
         """The campaign's task as it stands."""
         from infer_forge.tasks import load, open_store

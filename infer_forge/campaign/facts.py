@@ -146,7 +146,7 @@ def facts_of(campaign: Campaign, *, focus: list[str] | None = None, requirements
         )
     contract, sha256 = campaign.contract
     first = campaign.records[0]
-    rounds = campaign.task().typed.budgets.blocks if campaign.records else 40
+    rounds = campaign.task().most_blocks if campaign.records else 40
     return Facts(
         contract,
         sha256,

@@ -119,21 +119,6 @@ class RunLayout:
         return self.run / "humanize" / "model-loop-checkpoint.md"
 
     @property
-    def attempt_ledger(self) -> Path:
-        """A142, a view."""
-        return self.run / "humanize" / "attempt-ledger.md"
-
-    @property
-    def optimization_ledger(self) -> Path:
-        """A143, a view."""
-        return self.run / "humanize" / "optimization-ledger.md"
-
-    @property
-    def idea_ledger(self) -> Path:
-        """A144, a view."""
-        return self.run / "humanize" / "source-idea-ledger.md"
-
-    @property
     def lineage(self) -> Path:
         """A145, a view for machines."""
         return self.run / "humanize" / "lineage.jsonl"

@@ -98,13 +98,17 @@ class GapWanted(Strict):
 
 
 class Profile(Strict):
-    """Traces of one framework; the triage is made here."""
+    """Traces of one framework; the triage is made here.
+
+    `scenario`: of the contract, at whose lengths the traces were taken, where no capture record lies beside them.
+    """
 
     framework: Literal["sglang", "vllm", "tensorrt_llm", "tokenspeed"]
     traces: Names = Field(min_length=1)
     mapping: str | None = None
     server_args: str | None = None
     server_log: str | None = None
+    scenario: str | None = None
     purpose: Literal["gap", "accepted"] = "gap"
 
 

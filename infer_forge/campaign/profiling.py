@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused
-from infer_forge.campaign import book, gates, repo, verdicts
+from infer_forge.campaign import book, gates, repo, shapes, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.campaign.model import Profile
@@ -24,6 +24,7 @@ def record_profile(campaign: book.Campaign, given: Profile) -> book.Campaign:
         raise GateRefused(f"A42: {given.framework} is not selected", next_step="profile selected frameworks only")
     from infer_forge.profile import Options, triage
 
+    _known_scenario(campaign, given)
     _at_accepted(campaign, given)
     _fresh(campaign, given)
     options = Options(
@@ -49,10 +50,21 @@ def record_profile(campaign: book.Campaign, given: Profile) -> book.Campaign:
         "sha256": jsonio.sha256_file(place),
         "digest": campaign.layout.relative(digest),
         "stages": stages,
+        "shapes": shapes.captured(list(given.traces)),
+        "scenario": given.scenario,
         "commit": repo.look(campaign.checkout).commit if given.framework == "sglang" else None,
         "contract_sha256": campaign.contract[1] if campaign.contract else None,
     }
     return book.append(campaign, "profile", body)
+
+
+def _known_scenario(campaign: book.Campaign, given: Profile) -> None:
+    assert campaign.contract is not None
+    names = [s.name for s in campaign.contract[0].grid.scenarios]
+    if given.scenario is not None and given.scenario not in names:
+        raise GateRefused(
+            f"A117: {given.scenario} is no scenario of the contract", next_step=f"name one of {', '.join(names)}"
+        )
 
 
 def _at_accepted(campaign: book.Campaign, given: Profile) -> None:

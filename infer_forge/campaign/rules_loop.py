@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from infer_forge.campaign import coverage, repo, verdicts
+from infer_forge.campaign import coverage, repo, shapes, verdicts
 from infer_forge.campaign.book import Campaign
-from infer_forge.campaign.gates import Answer, bad, not_yet, ok, open_attempt, rule, unseen
+from infer_forge.campaign.gates import FAIL, UNKNOWN, Answer, bad, not_yet, ok, open_attempt, rule, unseen
 
 PLATEAU_PCT = 1.0
 """Two rounds in a row below this geometric-mean gain over the prior best are a plateau (A149)."""
@@ -169,6 +169,24 @@ def _profiled(campaign: Campaign) -> Answer:
         )
         return bad(f"not profiled in this round: {', '.join(gone)}", fix)
     return ok(", ".join(sorted({str(p["framework"]) for p in campaign.in_round("profile")})))
+
+
+@rule(
+    "A117",
+    "patch",
+    "profiles of this round were taken at the lengths of the slow scenario, of mixed data at its recorded p50 or p95 (A118)",
+)
+def _shapes(campaign: Campaign) -> Answer:
+    if campaign.diffusion:
+        return not_yet("pictures have no token lengths: what is generated is held by the contract's scenario")
+    found = shapes.judged(campaign)
+    if not found:
+        return not_yet("nobody is ahead, or nothing was profiled in this round")
+    wrong = next((j for r in (FAIL, UNKNOWN) for j in found if j.result == r), None)
+    if wrong is None:
+        return ok("; ".join(f"{j.framework}: {j.why}" for j in found))
+    fix = f"infer-forge capture --campaign {shlex.quote(str(campaign.layout.run))} ..., then record the profile again"
+    return (bad if wrong.result == FAIL else unseen)(f"{wrong.framework}: {wrong.why}", fix)
 
 
 @rule("A122", "patch", "the root-cause report is of the current gap (A121)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,15 @@ def _furthest_behind(folder: Path, known: set[str]) -> str | None:
         table: dict[str, Any] = jsonio.read_json(file).get("tables", {}).get("gap", {})
         columns: list[str] = table.get("columns", [])
         rows = [dict(zip(columns, row, strict=True)) for row in table.get("rows", [])]
-        losing = [r for r in rows if r.get("verdict") in _LOSING and r.get("scenario") in known]
+        losing = [r for r in rows if r.get("verdict") in _LOSING and _plain(r.get("scenario"), known)]
         if losing:
-            return min(losing, key=lambda r: (_LOSING.index(r["verdict"]), float(r.get("mean_pct") or 0)))["scenario"]
+            slow = min(losing, key=lambda r: (_LOSING.index(r["verdict"]), float(r.get("mean_pct") or 0)))
+            return _plain(slow["scenario"], known)
     return None
+
+
+def _plain(named: str | None, known: set[str]) -> str | None:
+    """A scenario of the grid as a gap report names it: `chat`, or `chat c16` with its concurrency; None: none of the grid."""
+    name = str(named)
+    short = re.sub(r" c\d+$", "", name)
+    return name if name in known else short if short in known else None

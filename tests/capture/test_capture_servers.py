@@ -196,6 +196,7 @@ def test_lengths_come_from_the_scenario_that_is_furthest_behind(tmp_path: Path) 
     for rows, slow in (
         ([["sum", "tie", 0.1], ["chat", "behind", -2.0]], "chat"),
         ([["sum", "behind", -9.0], ["chat", "behind", -2.0]], "sum"),
+        ([["sum c4", "tie", 0.1], ["chat c16", "behind", -2.0]], "chat"),
     ):
         table = {"columns": ["scenario", "verdict", "mean_pct"], "rows": rows}
         (folder / "gap.json").write_text(json.dumps({"tables": {"gap": table}}))
