@@ -26,7 +26,7 @@ _READ_TIMEOUT_S = 120.0
 
 def prompt_ids(shape: Shape, generator: random.Random) -> list[int]:
     """Token ids of one unique prompt."""
-    return [generator.randint(_FIRST_ID, _LAST_ID) for _ in range(shape.input_len)]
+    return generator.choices(range(_FIRST_ID, _LAST_ID + 1), k=shape.input_len)
 
 
 def prompt_text(shape: Shape, generator: random.Random) -> str:
@@ -100,7 +100,8 @@ class Load:
                 self._one()
             except (OSError, ValueError, http.client.HTTPException) as fault:
                 if not self._stop.is_set():
-                    self._count_failure(f"{type(fault).__name__}: {fault}")
+                    kind = "" if type(fault) is http.client.HTTPException else f"{type(fault).__name__}: "
+                    self._count_failure(f"{kind}{fault}")
                     return
             if not again:
                 return
@@ -128,8 +129,7 @@ class Load:
                 self.ok += 1
                 self._progress.notify_all()
         else:
-            self._count_failure(f"{status} {said}")
-            raise ValueError(said)
+            raise http.client.HTTPException(f"{status} {said}")
 
     def _send(self, prompt: Any) -> tuple[int, str]:
         body = {

@@ -52,7 +52,7 @@ class Taken:
 
     Attributes:
         files: complete trace files in the output folder.
-        requests_ok, requests_failed: of the load that ran under the profiler.
+        requests_ok, requests_failed: of the load that ran under the profiler. first_error: what the first of the latter said.
         tokens_seen: streamed tokens of that load.
         stall_s: the longest time the server did not answer /health while it exported; None when nobody asked.
         control: requests to the profiler and its answers.
@@ -63,6 +63,7 @@ class Taken:
     files: list[Path] = field(default_factory=list[Path])
     requests_ok: int = 0
     requests_failed: int = 0
+    first_error: str | None = None
     tokens_seen: int = 0
     prompt_form: str = "token ids"
     stall_s: float | None = None

@@ -212,6 +212,7 @@ def _stop(plan: Plan, offer: Capabilities) -> list[dict[str, Any]]:
 
 def _count(load: Load, taken: Taken) -> None:
     taken.requests_ok, taken.requests_failed, taken.tokens_seen = load.ok, load.failed, load.tokens
+    taken.first_error = load.first_error
     taken.prompt_form = "text, about four characters a token" if load.as_text else "token ids"
 
 
@@ -257,6 +258,18 @@ def _row(t: Taken) -> tuple[object, ...]:
     return (*shape, t.requests_ok, t.requests_failed, t.tokens_seen, t.prompt_form, t.profiled_s, t.stall_s)
 
 
+def _failures(t: Taken, plan: Plan) -> list[Finding]:
+    """A request that fails is not sent again, so the passes that follow have a smaller batch than was asked for."""
+    if not t.requests_failed:
+        return []
+    text = (
+        f"{t.workload}: {t.requests_failed} requests failed under the profiler ({t.first_error}); "
+        f"the batch is smaller than the {plan.requests} requests asked for"
+    )
+    step = "see the server's log, then capture again before the batch size of the trace is relied on"
+    return [Finding("REQUESTS_FAILED", text, figure=t.requests_failed, threshold=0, next_step=step)]
+
+
 def _report(
     plan: Plan, offer: Capabilities, server: dict[str, Any], taken: list[Taken], findings: list[Finding]
 ) -> Report:
@@ -268,7 +281,7 @@ def _report(
         "shapes": plan.shapes_recorded,
     }
     header.more = {"server": server, "plan": {"requests": plan.requests, "warmup": plan.warmup, "steps": plan.steps}}
-    report = Report("capture", header, findings=findings)
+    report = Report("capture", header, findings=[*findings, *(f for t in taken for f in _failures(t, plan))])
     columns = ["workload", "input_len", "output_len", "requests_ok", "requests_failed", "tokens_seen", "prompts"]
     report.add(Table("workloads", [*columns, "profiled_s", "stall_s"], [_row(t) for t in taken]))
     by_path = {i.path: i for i in header.inputs}

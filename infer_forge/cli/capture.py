@@ -33,7 +33,7 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 )
 @click.option(
     "--input-len",
-    type=click.IntRange(1, 100_000_000),
+    type=click.IntRange(1, 10_000_000),
     help="Prompt length of the prefill workload in tokens (4096 without it).",
 )
 @click.option(
