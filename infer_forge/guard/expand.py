@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from infer_forge.guard import words as quoting
 from infer_forge.guard.grammar import parse
 from infer_forge.guard.model import Cmd, Place, Redirect, Source, Word
-from infer_forge.guard.shell import MAX_ALTERNATIVES, MAX_NODES, MAX_PIECES, Fields, Scope, Shell, risk_tokens
+from infer_forge.guard.shell import MAX_COMBINED, MAX_NODES, MAX_PIECES, Fields, Scope, Shell, bounded, risk_tokens
 
 if TYPE_CHECKING:
     pass
@@ -209,7 +209,7 @@ class Expander:
                 values = [_split(f, self._separators(), edges=True) for f in self._variable(child)]
             else:
                 values = self.expand(child)
-            options = [_glue(o, v) for o, v in product(options, values)][:MAX_ALTERNATIVES]
+            options = bounded([_glue(o, v) for o, v in product(options, values)], MAX_COMBINED)
         return [[w for w in o if w.text or w.dyn or w.quoted or w.fresh] for o in options]
 
     def _separators(self) -> str:
@@ -295,10 +295,13 @@ class Expander:
         scope = self.scope
         if name in scope.vars:
             values = scope.vars[name]
-            if subscript.isdigit():
+            if subscript.isdigit() and name not in self.shell.notes.get("keyed", ()):
                 return [v[int(subscript) : int(subscript) + 1] or [Word("")] for v in values]
             if subscript in ("@", "*"):
                 return values
+            if subscript or name in self.shell.notes.get("keyed", ()):
+                each = [w for v in values for w in v]
+                return bounded([[w] for w in each], MAX_COMBINED) or [[Word("", dyn=True, names=(name,))]]
             return [v[:1] or [Word("")] for v in values]
         if name.isdigit() and scope.pos is not None:
             at = int(name) - 1

@@ -29,6 +29,11 @@ _WRITERS = re.compile(
     r"""|\bopen\s*\(?\s*(?:my\s+)?[$\w]+\s*,\s*['"]\+?>{1,2}(?::\w+)?['"]\s*,\s*['"]([^'"]+)['"]"""
 )
 """Calls of Ruby, PHP, Perl and Lua that open a file for writing, with the path as a string."""
+_REQUESTS = re.compile(
+    r"""\bfetch\s*\(\s*['"`](?P<url>https?://[^'"`]+)['"`]\s*,\s*\{[^}]*?\bmethod['"]?\s*:\s*['"](?P<method>\w+)['"]"""
+    r"""|\b(?:axios|got|superagent|ky)\.(?P<verb>post|put|patch|delete|del)\s*\(\s*['"`](?P<to>https?://[^'"`]+)['"`]"""
+)
+"""Requests of Node that name their method and address."""
 _PERL_PATTERNS = re.compile(
     r"(?:(?<=[\s(!~;{])|^)(?:(?:s|tr|y)/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/[gimsxorcd]*|(?:m|qr)?/(?:[^/\\\n]|\\.)+/[gimsxo]*)(?=[\s;)&|}]|$)"
 )
@@ -127,6 +132,10 @@ def scan(word: Word, cmd: Cmd, walk: Any) -> None:
         made = cmd.inner([Word(":")], f"{cmd.name}: write", env={}, stdin=None)
         made.redirects = [Redirect(">", "", Word(next(g for g in match.groups() if g is not None), quoted=True))]
         walk.emit(made)
+    for match in _REQUESTS.finditer(flat):
+        method = match.group("verb") or match.group("method")
+        words = [Word("-X"), Word(method.upper()), Word(match.group("url") or match.group("to"), quoted=True)]
+        walk.emit(cmd.inner([Word("curl"), *words], f"{cmd.name}: request", env={}, stdin=None))
     if not _WAYS_OUT.search(flat):
         return
     followed = False

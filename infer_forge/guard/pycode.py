@@ -53,6 +53,11 @@ _GUARD_CALLS = re.compile(
 )
 """Calls that give leave or ownership, or write what the guard knows; `record_birth` and reading stay free."""
 _BOX_METHODS = ("kill", "stop", "remove", "prune", "prune_containers", "restart", "pause", "remove_container", "rename")
+_ELSEWHERE = re.compile(
+    r"requests|httpx|aiohttp|urllib|huggingface_hub|push_to_hub|boto3|google|azure|s3fs|gcsfs|minio|oss2|paramiko|fabric"
+    r"|kubernetes|github|gitlab|\bgit\b|tarfile|zipfile|unpack_archive"
+)
+"""Code without one of these words needs no `pynet`."""
 _KILL_METHODS = ("kill", "terminate", "suspend", "send_signal")
 
 
@@ -106,6 +111,13 @@ def _module(cmd: Cmd, walk: Any, at: int) -> None:
         return
     folder = cmd.argv[0].text.rpartition("/")[0]
     module = cmd.argv[at].text
+    if module in ("zipfile", "tarfile"):
+        texts = [w.text for w in cmd.argv[at:]]
+        where = next((i for i, t in enumerate(texts) if t in ("-e", "--extract")), None)
+        if where is not None and where + 2 < len(texts):
+            words = [Word("tar"), Word("-xf"), Word("archive.tar"), Word("-C"), cmd.argv[at + where + 2]]
+            walk.emit(cmd.inner(words, f"{cmd.name} -m"))
+        return
     name = {"pip": "pip", "ensurepip": "pip", "infer_forge": "infer-forge", "infer_forge.cli.main": "infer-forge"}.get(
         module, module.rsplit(".", 1)[-1]
     )
@@ -158,14 +170,20 @@ def run(code: str, cmd: Cmd, walk: Any, *, in_file: bool = False, depth: int = 0
 
             walk.shell.problem("the Python code could not be parsed", cmd.span, risk_tokens(code))
         return
-    _Code(cmd, walk, in_file, depth).read(tree)
+    made = _Code(cmd, walk, in_file, depth)
+    made.acts_elsewhere = _ELSEWHERE.search(code) is not None
+    made.read(tree)
 
 
 class _Code(Values):
     """One pass over a module: names of imports and constants first, then the calls."""
 
+    acts_elsewhere = False
+    host: str | None = None
+
     def read(self, tree: ast.AST) -> None:
         calls: list[ast.Call] = []
+        bound: list[tuple[str, ast.expr, int, int]] = []
         for count, node in enumerate(ast.walk(tree)):
             if count > 20000:
                 self.walk.shell.partial = True
@@ -179,7 +197,10 @@ class _Code(Values):
                 for name in node.names:
                     self.imports[name.asname or name.name] = f"{node.module}.{name.name}"
             elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                self.values[node.targets[0].id] = node.value
+                bound.append((node.targets[0].id, node.value, node.end_lineno or node.lineno, node.end_col_offset or 0))
+            elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+                where = node.optional_vars
+                bound.append((where.id, node.context_expr, where.lineno, where.col_offset))
             elif (
                 isinstance(node, (ast.For, ast.comprehension))
                 and isinstance(node.target, ast.Name)
@@ -188,7 +209,23 @@ class _Code(Values):
                 self.iterated[node.target.id] = self.dotted(node.iter.func)
             elif isinstance(node, ast.Call):
                 calls.append(node)
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                name = node.arg if isinstance(node, ast.arg) else node.id
+                (self.rebound if name in self.stored else self.stored).add(name)
+        self._in_order(calls, bound)
+
+    def _in_order(self, calls: list[ast.Call], bound: list[tuple[str, ast.expr, int, int]]) -> None:
+        """The calls as they stand in the text, each with the values that names have there; at first a name has its first one."""
+        bound.sort(key=lambda b: b[2:])
+        for name, value, _, _ in reversed(bound):
+            self.values[name] = value
+        calls.sort(key=lambda c: (c.lineno, c.col_offset))
+        waiting = iter(bound)
+        following = next(waiting, None)
         for call in calls:
+            while following is not None and following[2:] <= (call.lineno, call.col_offset):
+                self.values[following[0]] = following[1]
+                following = next(waiting, None)
             self.call(call)
 
     def call(self, node: ast.Call) -> None:
@@ -235,8 +272,15 @@ class _Code(Values):
             self.emit("infer-forge", [Word("guard"), Word("grant")], name)
         elif name in ("print", "sys.stdout.write", "pprint.pprint", "json.dumps"):
             self.printed(node)
+        elif self.acts_elsewhere and self.elsewhere(node, name):
+            return
         elif isinstance(node.func, ast.Attribute):
             self.method(node, node.func, name)
+
+    def elsewhere(self, node: ast.Call, name: str) -> bool:
+        from infer_forge.guard import pynet
+
+        return pynet.call(self, node, name)
 
     def unknown(self, what: str) -> None:
         if self.in_file:
@@ -379,7 +423,7 @@ class _Code(Values):
             target = self.word(func.value)
             if target.text:
                 self.emit(":", [], f"Path.{attr}", [Redirect(">>" if attr == "touch" else ">", "", target)])
-        elif attr in ("rename", "replace") and self.is_path(func.value) and node.args:
+        elif attr in ("rename", "replace") and len(node.args) == 1 and self.is_path(func.value):
             self.emit("mv", [self.word(func.value), self.word(node.args[0])], f"Path.{attr}")
         elif attr == "kill" and len(node.args) == 2 and not name.startswith("os."):
             self.kill(node, "os.kill")

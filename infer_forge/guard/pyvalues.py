@@ -7,6 +7,23 @@ from typing import Any
 
 from infer_forge.guard.model import Cmd, Word
 
+_PATH_STEPS = frozenset(
+    (
+        "absolute",
+        "expanduser",
+        "joinpath",
+        "relative_to",
+        "rename",
+        "replace",
+        "resolve",
+        "with_name",
+        "with_stem",
+        "with_suffix",
+    )
+)
+"""Methods of a `pathlib` path that give a path again; `read_text` and the like give something else."""
+_SCRATCH = ("tempfile.mkdtemp", "tempfile.mktemp")
+
 
 class Values:
     """Names and constants of one module."""
@@ -19,6 +36,8 @@ class Values:
         self.imports: dict[str, str] = {}
         self.values: dict[str, ast.expr] = {}
         self.iterated: dict[str, str] = {}
+        self.stored: set[str] = set()
+        self.rebound: set[str] = set()
 
     def dotted(self, node: ast.expr, level: int = 0) -> str:
         """`o.system` -> `os.system` after `import os as o`; also `__import__("os").system` and `getattr(os, "system")`."""
@@ -138,7 +157,17 @@ class Values:
     def word(self, node: ast.expr | None) -> Word:
         """The value as a word; an unknown one is dynamic."""
         value = self.text(node)
+        if value is None and node is not None and self.is_scratch(node):
+            return Word("", fresh=True, quoted=True)
         return Word(value, quoted=True) if value is not None else Word("", dyn=True, quoted=True)
+
+    def is_scratch(self, node: ast.expr) -> bool:
+        """Whether an expression is the folder that `tempfile.mkdtemp()` makes, under a name that is bound only once."""
+        if isinstance(node, ast.Name):
+            if node.id in self.rebound:
+                return False
+            node = self.values.get(node.id, node)
+        return isinstance(node, ast.Call) and self.dotted(node.func) in _SCRATCH
 
     def is_path(self, node: ast.expr) -> bool:
         """Whether an expression makes a `pathlib` path."""
@@ -149,10 +178,10 @@ class Values:
                 name = self.dotted(step.func)
                 if name in ("pathlib.Path", "Path", "pathlib.PosixPath") or name.endswith("Path.home"):
                     return True
-                if isinstance(step.func, ast.Attribute):
-                    step = step.func.value
-                    continue
-                return False
+                if not isinstance(step.func, ast.Attribute) or step.func.attr not in _PATH_STEPS:
+                    return False
+                step = step.func.value
+                continue
             if isinstance(step, ast.BinOp):
                 step = step.left
             elif isinstance(step, ast.Name) and step.id in self.values and self.values[step.id] is not step:

@@ -91,6 +91,8 @@ def make(cmd: Cmd, walk: Any) -> None:
             cmd.span,
         )
         return
+    if "SHELL" in variables:
+        walk.nested(variables["SHELL"], cmd, "make SHELL", stdin=None)
     _recipes(content, targets, variables, cmd, walk, cwds)
 
 
@@ -171,14 +173,37 @@ def _check_recipe(
         walk.shell.in_file -= 1
 
 
+def npx(cmd: Cmd, walk: Any) -> None:
+    """`npx -c CODE` is code for a shell; any other npx is a runner like `uv run`."""
+    from infer_forge.guard.unwrap import launcher
+
+    if not _called(cmd, walk):
+        launcher(cmd, walk)
+
+
+def _called(cmd: Cmd, walk: Any) -> bool:
+    for i, word in enumerate(cmd.argv[1:], 1):
+        if word.text in ("-c", "--call") and i + 1 < len(cmd.argv):
+            walk.nested(cmd.argv[i + 1].raw, cmd, f"{cmd.name} -c", stdin=None)
+            return True
+        if word.text.startswith("--call="):
+            walk.nested(word.cut(7).raw, cmd, f"{cmd.name} -c", stdin=None)
+            return True
+    return False
+
+
 def npm(cmd: Cmd, walk: Any) -> None:
     """`npm run NAME`: the script's text from package.json, when it can be read; `npm exec -- CMD`."""
     import json
 
+    if any(t in ("exec", "x") for t in cmd.words()[1:3]) and _called(cmd, walk):
+        return
     texts = [t for t in cmd.words()[1:] if not t.startswith("-")]
     if not texts:
         return
     verb = texts[0]
+    if any(t.split("=", 1)[0] == "script-shell" for t in texts[1:]):
+        walk.shell.problem(f"{cmd.name} gets another shell for its scripts", cmd.span)
     if verb in ("exec", "x", "dlx"):
         rest = cmd.argv[cmd.words().index(verb) + 1 :]
         rest = [w for w in rest if w.text != "--"]

@@ -187,6 +187,7 @@ def find(cmd: Cmd, walk: Any) -> None:
             if text in ("-exec", "-execdir", "-ok", "-okdir"):
                 end = next((k for k in range(i + 1, len(texts)) if texts[k] in (";", "+")), len(texts))
                 spans.append((i + 1, end))
+    names = _secret_names(texts, walk) if spans else []
     for start, end in spans:
         for root in roots or [Word(".")]:
             under = Word(root.text, root.dyn, True, root.sources, root.names, root.fresh, True)
@@ -195,6 +196,18 @@ def find(cmd: Cmd, walk: Any) -> None:
                 inner.append(under)
             if inner:
                 walk.emit(cmd.inner(inner, cmd.name))
+            for name in names:
+                found = Word(f"{root.text.rstrip('/')}/{name}", quoted=True)
+                walk.emit(cmd.inner([found if w is under else w for w in inner], cmd.name))
+
+
+def _secret_names(texts: list[str], walk: Any) -> list[str]:
+    """Names that find looks for and that are those of credential files."""
+    wanted = [
+        texts[i + 1].strip("*") for i, t in enumerate(texts[:-1]) if t in ("-name", "-iname", "-path", "-wholename")
+    ]
+    patterns = walk.shell.pol["secret_files"]
+    return [w for w in wanted if w and any(re.search(p, f"/{w}") for p in patterns)]
 
 
 def tmux(cmd: Cmd, walk: Any) -> None:

@@ -24,6 +24,8 @@ MAX_COMMANDS = 400
 MAX_PIECES = 600
 """Quoted and unquoted pieces of one word, or words of one command."""
 MAX_ALTERNATIVES = 8
+MAX_COMBINED = 32
+"""Values of a loop, of glued words, and spellings of one command."""
 MAX_BYTES = 64 * 1024
 """Longer texts are parsed as far as `MAX_PARSED` and answered with ask at least."""
 MAX_PARSED = 256 * 1024
@@ -65,14 +67,30 @@ class Scope:
         made.pos, made.conditional, made.venvs = self.pos, self.conditional, list(self.venvs)
         return made
 
-    def assign(self, name: str, fields: Fields, *, append: bool = False) -> None:
-        """Set a variable; inside a condition or a loop the old values stay possible."""
+    def assign(self, name: str, fields: Fields, *, append: str = "") -> None:
+        """Set a variable; inside a condition or a loop the old values stay possible.
+
+        Args:
+            append: `text` for `x+=y`, `fields` for `x+=(y)` and `x[k]=y`, empty to replace.
+        """
         old = self.vars.get(name, [])
-        made = [_appended(o, fields) for o in old or [[Word("")]]] if append else [fields]
-        self.vars[name] = ([*old, *made] if self.conditional else made)[-MAX_ALTERNATIVES:]
+        made = [_appended(o, fields, append) for o in old or [[Word("")]]] if append else [fields]
+        self.vars[name] = bounded([*old, *made] if self.conditional else made)
 
 
-def _appended(old: Fields, new: Fields) -> Fields:
+def bounded(options: list[Fields], limit: int = MAX_ALTERNATIVES) -> list[Fields]:
+    """At most so many alternatives: what is left out becomes one word that is unknown behind its common beginning."""
+    if len(options) <= limit:
+        return options
+    rest = [w.text for fields in options[limit - 1 :] for w in fields[:1]]
+    low, high = min(rest, default=""), max(rest, default="")
+    same = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+    return [*options[: limit - 1], [Word(low[:same], dyn=True)]]
+
+
+def _appended(old: Fields, new: Fields, how: str) -> Fields:
+    if how == "fields":
+        return [*(w for w in old if w.text or w.dyn or w.fresh), *new]
     if len(old) == 1 and len(new) == 1:
         return [old[0].plus(new[0])]
     return [*old, *new]

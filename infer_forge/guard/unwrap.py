@@ -306,6 +306,7 @@ HANDLERS: dict[str, str] = {
     "rsync": "othercode.archive",
     "zip": "othercode.archive",
     "npm": "recipes.npm",
+    "npx": "recipes.npx",
     "pnpm": "recipes.npm",
     "yarn": "recipes.npm",
     "git": "gitcmd.unwrap",

@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 import re
 from itertools import product
+from math import prod
 from typing import Any
 
 from infer_forge.guard import words as quoting
 from infer_forge.guard.expand import Expander, first
 from infer_forge.guard.model import UNKNOWN, Cmd, Redirect, Source, Word
-from infer_forge.guard.shell import MAX_ALTERNATIVES, MAX_COMMANDS, MAX_DEPTH, MAX_NESTING, MAX_NODES, Fields, Scope
+from infer_forge.guard.shell import (
+    MAX_COMBINED,
+    MAX_COMMANDS,
+    MAX_DEPTH,
+    MAX_NESTING,
+    MAX_NODES,
+    Fields,
+    Scope,
+    bounded,
+)
 
 
 class Walk(Expander):
@@ -90,10 +100,8 @@ class Walk(Expander):
             return self._children(node, stdin, pipe_to)
         if not values:
             values = [Word("", dyn=True)]
-        if len(values) > 2 * MAX_ALTERNATIVES:
-            values = values[: 2 * MAX_ALTERNATIVES]
-            self.shell.partial = True
-        self.scope.vars[name] = [[v] for v in values]
+        self.shell.partial = self.shell.partial or len(values) > MAX_COMBINED
+        self.scope.vars[name] = bounded([[v] for v in values], MAX_COMBINED)
         return self.on_conditional(body, stdin, pipe_to)
 
     def on_case(self, node: Any, stdin: Source | None, pipe_to: tuple[str, ...]) -> list[Cmd]:
@@ -257,20 +265,28 @@ class Walk(Expander):
             self.shell.cmds.append(cmd)
         return []
 
-    def _assigned(self, node: Any) -> tuple[str, Fields, bool] | None:
+    def _assigned(self, node: Any) -> tuple[str, Fields, str] | None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None:
             return None
-        append = any(c.type == "+=" for c in node.children)
-        label = self.text(name).split("[", 1)[0]
+        append = "text" if any(c.type == "+=" for c in node.children) else ""
+        label, keyed, _ = self.text(name).partition("[")
+        if keyed:
+            append = "fields"
+            self.shell.notes.setdefault("keyed", set()).add(label)
         if value is None:
             return label, [Word("")], append
         if value.type == "array":
             fields: Fields = []
             for child in value.named_children:
+                if child.type == "concatenation" and self.text(child).startswith("["):
+                    self.shell.notes.setdefault("keyed", set()).add(label)
+                    word = self.glued(child, inside="none")
+                    fields.append(word.cut(word.text.find("]=") + 2 if "]=" in word.text else 0))
+                    continue
                 for one in self.expand(child)[:1]:
                     fields += one
-            return label, fields, append
+            return label, fields, "fields" if append else ""
         options = self.expand(value, split=False)
         if len(options) > 1:
             self.scope.vars[label] = options[:-1]
@@ -426,15 +442,13 @@ class Walk(Expander):
 
 
 def _alternatives(slots: list[list[Fields]]) -> list[Fields]:
-    """argv for each combination of values, at most `MAX_ALTERNATIVES` of them."""
+    """argv for each combination of values; beyond `MAX_COMBINED` of them at least every value of every word stands once."""
     if all(len(s) == 1 for s in slots):
         return [[w for s in slots for w in s[0]]]
-    out: list[Fields] = []
-    for combination in product(*slots):
-        out.append([w for fields in combination for w in fields])
-        if len(out) >= 4 * MAX_ALTERNATIVES:
-            break
-    return out
+    sizes = [len(s) for s in slots]
+    if prod(sizes) <= MAX_COMBINED:
+        return [[w for fields in combination for w in fields] for combination in product(*slots)]
+    return [[w for s, size in zip(slots, sizes, strict=True) for w in s[i % size]] for i in range(max(sizes))]
 
 
 def _requote(word: Word) -> str:

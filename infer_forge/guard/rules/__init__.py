@@ -23,8 +23,8 @@ _PROGRAMS: dict[str, str] = {
     "gpu.nvidia_smi": "nvidia-smi",
     "gpu.amd_smi": "amd-smi rocm-smi rocm_smi.py xpu-smi npu-smi",
     "gpu.tools": (
-        "dcgmi nv-hostengine nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-persistenced nvidia- "
-        "settings nvidia-xconfig nv-fabricmanager nvidia-modprobe nvflash mlxconfig mstconfig mlxfwreset "
+        "dcgmi nv-hostengine nvidia-cuda-mps-control nvidia-cuda-mps-server nvidia-persistenced "
+        "nvidia-settings nvidia-xconfig nv-fabricmanager nvidia-modprobe nvflash mlxconfig mstconfig mlxfwreset "
         "nvidia-ctk geopmctl"
     ),
     "gpu.engine": "sglang vllm trtllm-serve torchrun accelerate deepspeed python",
@@ -40,7 +40,8 @@ _PROGRAMS: dict[str, str] = {
     "files.in_place": "sed perl patch sqlite3 ruby",
     "files.edit": "sudoedit vim vi nvim ex ed nano pico micro emacs emacsclient joe hx helix kak code gedit mcedit",
     "files.extract": "tar unzip 7z bsdtar cpio",
-    "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq",
+    "files.output": "curl wget aria2c touch mkdir mknod mkfifo tree jq sort",
+    "data.scratch": "pytest py.test",
     "files.clone": "git",
     "files.patched": "git patch",
     "files.cache": "hf huggingface-cli transformers-cli",
@@ -66,16 +67,17 @@ _PROGRAMS: dict[str, str] = {
         "apt apt-get aptitude dpkg yum dnf rpm zypper apk pacman snap brew conda mamba micromamba npm "
         "pnpm yarn gem cargo go add-apt-repository update-alternatives"
     ),
+    "installs.installed": "cmake ninja cargo",
     "env.services": "systemctl service rc-service initctl chkconfig update-rc.d",
     "env.kernel": (
-        "modprobe rmmod insmod sysctl swapoff swapon mount umount losetup ldconfig dkms depmod update- "
-        "initramfs grub-install update-grub kmod"
+        "modprobe rmmod insmod sysctl swapoff swapon mount umount losetup ldconfig dkms depmod "
+        "update-initramfs grub-install update-grub kmod"
     ),
     "env.machine": (
         "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
         "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
         "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser cgdelete cgset cgcreate cgclassify "
-        "ipmitool racadm ibportstate opensm fwupdmgr flint mstflint dmsetup journalctl logrotate"
+        "ssh-copy-id wall ipmitool racadm ibportstate opensm fwupdmgr flint mstflint dmsetup journalctl logrotate"
     ),
     "env.root": "sudo doas pkexec nsenter chroot unshare su runuser calife sudoedit run0 please",
     "env.machines": "machinectl systemd-run systemd-nspawn",
@@ -90,7 +92,7 @@ _PROGRAMS: dict[str, str] = {
     ),
     "data.upload": (
         "hf huggingface-cli aws gsutil gcloud az azcopy rclone scp rsync sftp ftp s3cmd s5cmd mc wandb "
-        "kaggle modelscope transfer nc ncat netcat socat curl wget"
+        "kaggle modelscope transfer croc wormhole magic-wormhole ffsend nc ncat netcat socat curl wget"
     ),
     "gate.database": "redis-cli psql mysql mariadb mongo mongosh etcdctl consul",
     "data.cleanup": "ollama mlflow dvc wandb npm ccache",

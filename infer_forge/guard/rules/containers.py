@@ -120,7 +120,7 @@ def _targets(verb: str, cmd: Cmd, bench: Any, at: int) -> None:
                 targets=("(unknown)",),
             )
             continue
-        state = bench.ctx.container(word.text) if bench.here(cmd) else "foreign"
+        state = bench.ctx.container(word.text) if bench.here(cmd) and not _elsewhere(cmd, at, bench) else "foreign"
         if state == STALE:
             bench.hit(
                 ASK,
@@ -138,6 +138,21 @@ def _targets(verb: str, cmd: Cmd, bench: Any, at: int) -> None:
                 cmd,
                 targets=(word.text,),
             )
+
+
+def _elsewhere(cmd: Cmd, at: int, bench: Any) -> bool:
+    """Whether another engine than this node's is meant: `-H ssh://host`, `--context prod`, DOCKER_HOST, DOCKER_CONTEXT."""
+    before = [c for c in bench.shell.cmds if c.name in ("", "export") and c.span < cmd.span]
+    named = [
+        c.env[n] for n in ("DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST") for c in (*before, cmd) if n in c.env
+    ]
+    for i, word in enumerate(cmd.argv[1:at], 1):
+        name, equals, _ = word.text.partition("=")
+        if name in ("-H", "--host", "--context", "-c", "--url", "--connection"):
+            named.append(word.cut(len(name) + 1) if equals else cmd.argv[i + 1])
+        elif word.text.startswith("-H") and len(word.text) > 2:
+            named.append(word.cut(2))
+    return any(w.dyn or (w.text not in ("", "default") and not w.text.startswith("unix://")) for w in named)
 
 
 def _compose(verb: str, cmd: Cmd, bench: Any) -> None:

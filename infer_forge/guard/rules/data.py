@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import ASK, DENY, Cmd, Word
-from infer_forge.guard.rules import plain_targets
+from infer_forge.guard.rules import option, plain_targets
 from infer_forge.guard.rules.where import candidates, matches
 
 _REMOTE = re.compile(r"^(?:[^/\s@:]+@)?([A-Za-z0-9][\w.-]*):(?!\\|//)(.*)$")
@@ -86,7 +86,7 @@ def _object_store(cmd: Cmd, plain: list[str], bench: Any) -> None:
         r"^(?:s3 (?:cp|mv|sync)|s3api put|storage (?:cp|mv|rsync)|storage blob upload|(?:cp|mv|rsync|sync|put|mirror|copy|copyto)\b)",
         text,
     ):
-        positional = [p for p in plain if "/" in p or p in (".", "-")]
+        positional = [p for p in plain if "/" in p or p in (".", "-") or (cmd.name == "rclone" and ":" in p)]
         last = positional[-1] if positional else ""
         if cmd.name in ("rclone", "mc") and len(positional) > 1:
             if re.match(r"^[\w-]+:", last) or (cmd.name == "mc" and not last.startswith((".", "/"))):
@@ -181,8 +181,9 @@ def _web(cmd: Cmd, _plain: list[str], bench: Any) -> None:
     _ask(f"this sends a file to {urls[0] if urls else 'an address that is not known'}", cmd, bench, *urls[:1])
 
 
-def _transfer(cmd: Cmd, _plain: list[str], bench: Any) -> None:
-    _ask("this sends files away", cmd, bench)
+def _transfer(cmd: Cmd, plain: list[str], bench: Any) -> None:
+    if cmd.name == "transfer" or any(w in ("send", "upload") for w in plain):
+        _ask("this sends files away", cmd, bench)
 
 
 def host_of(url: str) -> str:
@@ -222,7 +223,7 @@ _HANDLERS: dict[str, Any] = {
     "kaggle": _experiment,
     "curl": _web,
     "wget": _web,
-    "transfer": _transfer,
+    **dict.fromkeys(("transfer", "croc", "wormhole", "magic-wormhole", "ffsend"), _transfer),
 }
 
 
@@ -243,3 +244,12 @@ def cleanup(cmd: Cmd, bench: Any) -> None:
         cmd.name == "ccache" and any(w in ("-C", "--clear", "-c", "--cleanup") for w in cmd.words()[1:])
     ):
         bench.hit(ASK, "files.user_cache", "the cache is shared with other runs of this user", cmd)
+
+
+def scratch(cmd: Cmd, bench: Any) -> None:
+    """pytest removes whatever `--basetemp` names before it starts."""
+    from infer_forge.guard.rules.files import remove
+
+    folder = option(cmd, "--basetemp")
+    if folder is not None:
+        remove(cmd.inner([Word("rm"), Word("-rf"), folder], cmd.name), bench)

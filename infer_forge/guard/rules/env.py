@@ -11,12 +11,13 @@ from infer_forge.guard.rules import flag, option
 from infer_forge.guard.rules.where import candidates
 
 
-def _boxed(cmd: Cmd, bench: Any) -> bool:
+def boxed(cmd: Cmd, bench: Any) -> bool:
     """Inside a container that is the run's own or new: its environment is not the node's."""
     return bench.inside(cmd) in ("new", "owned")
 
 
-def _owned_folder(word: Word | None, cmd: Cmd, bench: Any) -> bool:
+def owned_folder(word: Word | None, cmd: Cmd, bench: Any) -> bool:
+    """Whether every place that a word may name is this run's own."""
     if word is None:
         return False
     if word.fresh:
@@ -34,8 +35,10 @@ def _venv_owned(cmd: Cmd, bench: Any) -> bool:
     program = cmd.argv[0].text
     if "/" in program:
         folder = Word(os.path.dirname(os.path.dirname(program)) if program.count("/") > 1 else ".")
-        return _owned_folder(folder, cmd, bench)
+        return owned_folder(folder, cmd, bench)
     active = [*bench.shell.notes.get("venvs", []), bench.ctx.venv]
+    if cmd.via[-1:] == ("uv",) and not any(active):
+        return _uv_found(cmd, bench)
     return any(a and _mine(os.path.normpath(a), bench) for a in active[-1:] or []) or any(
         a and _mine(a, bench) for a in active[:-1]
     )
@@ -44,7 +47,7 @@ def _venv_owned(cmd: Cmd, bench: Any) -> bool:
 def pip(cmd: Cmd, bench: Any) -> None:
     """pip, uv, poetry: installing into the run's own environment passes."""
     words = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    if _boxed(cmd, bench) or not words:
+    if boxed(cmd, bench) or not words:
         return
     if cmd.name == "uv":
         if words[:2] in (["pip", "install"], ["pip", "uninstall"], ["pip", "sync"]):
@@ -65,15 +68,32 @@ def pip(cmd: Cmd, bench: Any) -> None:
         return
     if words[0] == "wheel" or flag(cmd, "", "--dry-run") or cmd.name == "pipx":
         return
-    if _owned_folder(option(cmd, "--target", "-t", "--prefix", "--root"), cmd, bench):
+    if owned_folder(option(cmd, "--target", "-t", "--prefix", "--root"), cmd, bench):
         return
-    if cmd.via[-1:] == ("uv",) and _owned_folder(_uv_home(cmd), cmd, bench):
+    if cmd.via[-1:] == ("uv",) and owned_folder(_uv_home(cmd), cmd, bench):
         return
     if flag(cmd, "", "--break-system-packages") or "sudo" in cmd.via:
         bench.hit(DENY, "env.pip", "this changes the Python of the system, which every run of the node uses", cmd)
     elif not _venv_owned(cmd, bench):
         where = cmd.argv[0].text if "/" in cmd.argv[0].text else "the Python that is first on the path"
         bench.hit(DENY, "env.pip", f"{where} is not proved to be in this run's own environment", cmd)
+
+
+def _uv_found(cmd: Cmd, bench: Any) -> bool:
+    """The `.venv` that uv finds by itself in the folder or above, or that `uv venv` made earlier in the line; it takes no other.
+
+    uv documentation, "Using Python environments": VIRTUAL_ENV, CONDA_PREFIX, then .venv.
+    """
+    if "CONDA_PREFIX" in bench.ctx.env or "CONDA_PREFIX" in cmd.env or "UV_SYSTEM_PYTHON" in cmd.env:
+        return False
+    made = any(c.name == "uv" and c.words()[1:2] == ["venv"] and c.span < cmd.span for c in bench.shell.cmds)
+    for cwd in cmd.cwds:
+        folder = cwd
+        while folder and not made and folder != "/" and not os.path.isdir(f"{folder}/.venv"):
+            folder = os.path.dirname(folder)
+        if not folder or folder == "/" or not _mine(os.path.normpath(f"{folder}/.venv"), bench):
+            return False
+    return bool(cmd.cwds)
 
 
 def _uv_home(cmd: Cmd) -> Word | None:
@@ -96,7 +116,7 @@ def packages(cmd: Cmd, bench: Any) -> None:
     words = cmd.words()[1:]
     plain = [w for w in words if not w.startswith("-")]
     verb = plain[0] if plain else ""
-    if _boxed(cmd, bench):
+    if boxed(cmd, bench):
         return
     if cmd.name in ("npm", "pnpm", "yarn"):
         if (
@@ -154,7 +174,7 @@ def _conda(verb: str, cmd: Cmd, bench: Any) -> None:
     if verb not in ("install", "remove", "update", "upgrade", "uninstall", "create", "clean", "env"):
         return
     prefix = option(cmd, "-p", "--prefix")
-    if prefix is not None and _owned_folder(prefix, cmd, bench):
+    if prefix is not None and owned_folder(prefix, cmd, bench):
         return
     if verb == "env" and not any(w in ("create", "update", "remove") for w in cmd.words()):
         return
@@ -202,7 +222,7 @@ _SERVICE_READ = frozenset(
 def services(cmd: Cmd, bench: Any) -> None:
     """systemctl, service: services of the node."""
     plain = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    if _boxed(cmd, bench) or not plain:
+    if boxed(cmd, bench) or not plain:
         return
     if cmd.name == "systemctl":
         if plain[0] in _SERVICE_READ:
@@ -255,7 +275,7 @@ def kernel(cmd: Cmd, bench: Any) -> None:
         return
     if cmd.name == "umount" and bench.ctx.present:
         targets = [w for w in cmd.argv[1:] if not w.text.startswith("-")]
-        if targets and all(_owned_folder(w, cmd, bench) for w in targets):
+        if targets and all(owned_folder(w, cmd, bench) for w in targets):
             bench.hit(ASK, "env.kernel", "unmounting needs a person on a shared node", cmd)
             return
     bench.hit(DENY, "env.kernel", f"{cmd.name} changes the kernel's or the node's settings for everybody", cmd)
@@ -279,7 +299,7 @@ def machine(cmd: Cmd, bench: Any) -> None:
     words = cmd.words()[1:]
     plain = [w for w in words if not w.startswith("-")]
     name = cmd.name
-    if any(w in ("--help", "--version", "-V") for w in words) or _boxed(cmd, bench):
+    if any(w in ("--help", "--version", "-V") for w in words) or boxed(cmd, bench):
         return
     if name == "date":
         if not (flag(cmd, "s", "--set") and not any(w.startswith(("-Is", "-I")) for w in words)):
@@ -466,7 +486,7 @@ def _su(cmd: Cmd, bench: Any) -> None:
 def machines(cmd: Cmd, bench: Any) -> None:
     """machinectl, systemd-run, systemd-nspawn: what runs outside of this session, or as a service of the node."""
     words = cmd.words()[1:]
-    if any(w in ("--help", "--version", "-h") for w in words) or _boxed(cmd, bench):
+    if any(w in ("--help", "--version", "-h") for w in words) or boxed(cmd, bench):
         return
     plain = [w for w in words if not w.startswith("-")]
     if cmd.name == "machinectl":

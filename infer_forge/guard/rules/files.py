@@ -372,6 +372,7 @@ def output(cmd: Cmd, bench: Any) -> None:
         "wget": ("-O", "--output-document"),
         "aria2c": ("-o", "--out"),
         "tree": ("-o",),
+        "sort": ("-o", "--output"),
     }.get(cmd.name, ())
     target = option(cmd, *names) if names else None
     if target is None and cmd.name in ("curl", "wget"):

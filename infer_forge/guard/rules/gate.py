@@ -44,6 +44,9 @@ _FORGE_HOSTS = re.compile(
 )
 
 
+_LOCAL = re.compile(r"^(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
+
+
 def web(cmd: Cmd, bench: Any) -> None:
     """Requests that change something: on forges and production endpoints they need a person."""
     words = cmd.argv
@@ -73,12 +76,15 @@ def web(cmd: Cmd, bench: Any) -> None:
                 cmd,
                 targets=(host,),
             )
+        elif name in ("DELETE", "PUT", "PATCH") and not _LOCAL.match(host) and not bench.ctx.claims_node(host):
+            why = f"{name} changes something at {host}, which is no node of this run"
+            bench.hit(ASK, "gate.server", why, cmd, targets=(host,))
         elif re.search(
             r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)",
             url,
         ):
             port = re.search(r":(\d+)(?:/|$)", url.split("//", 1)[1])
-            local = re.match(r"^(?:localhost|127\.|0\.0\.0\.0)", host)
+            local = _LOCAL.match(host)
             if not (local and port and bench.ctx.port(int(port.group(1))) == "owned"):
                 bench.hit(
                     ASK,

@@ -327,12 +327,21 @@ def fuser(cmd: Cmd, bench: Any) -> None:
     bench.hit(DENY, "process.by_use", f"fuser -k kills whoever uses {what}", cmd, targets=(what,))
 
 
+_INTERRUPTS = frozenset(("C-c", "C-d", "C-z", "C-\\", "^C", "^D", "^Z"))
+"""Keys of tmux(1) that end, stop or suspend what runs in the foreground."""
+
+
 def multiplexer(cmd: Cmd, bench: Any) -> None:
     """tmux and screen: ending sessions."""
     texts = cmd.words()[1:]
     verb = next((t for t in texts if t.startswith("kill-")), "")
     run = bench.ctx.run_id or "\0"
     if cmd.name == "screen":
+        if "stuff" in texts and re.search(
+            r"[\x03\x04\x1a\x1c]|\^[CDZ\\]|\\0?(?:03|04|32|34)\b|\\x(?:03|04|1a|1c)", texts[-1]
+        ):
+            why = "this interrupts what runs in the session, which is not proved to be this run's"
+            bench.hit(ASK, "process.session", why, cmd)
         if "-wipe" in texts or ("-X" in texts and any(t in ("quit", "kill") for t in texts)):
             named = option(cmd, "-S")
             mine = named is not None and run in named.text
@@ -345,7 +354,10 @@ def multiplexer(cmd: Cmd, bench: Any) -> None:
                 cmd,
             )
         return
-    if verb == "kill-server":
+    if texts[:1] in (["send-keys"], ["send"]) and any(t in _INTERRUPTS for t in texts):
+        why = "this interrupts what runs in the session, which is not proved to be this run's"
+        bench.hit(ASK, "process.session", why, cmd)
+    elif verb == "kill-server":
         bench.hit(DENY, "process.session", "this ends every tmux session of the user, other runs included", cmd)
     elif any(t.startswith("respawn") for t in texts[:1]) and "-k" in texts:
         bench.hit(ASK, "process.session", "-k kills what runs there, which is not proved to be this run's", cmd)

@@ -59,9 +59,10 @@ def _hooks(parsed: gitcmd.Git, words: list[str], cmd: Cmd, bench: Any) -> None:
         verb == "config"
         and len(words) > 1
         and any(w.lower() == "core.hookspath" for w in words)
-        and not any(w in ("--get", "get", "--unset") for w in words)
+        and not any(w in ("--get", "get", "--get-all", "--show-origin") for w in words)
     ):
-        bench.hit(DENY, "traceable.hooks", "another hooks folder goes round the checks that commits pass", cmd)
+        verdict = ASK if any(w in ("--unset", "--unset-all", "unset") for w in words) else DENY
+        bench.hit(verdict, "traceable.hooks", "another hooks folder goes round the checks that commits pass", cmd)
     for name in ("HUSKY", "HUSKY_SKIP_HOOKS", "SKIP", "PRE_COMMIT_ALLOW_NO_CONFIG", "LEFTHOOK"):
         value = cmd.env.get(name)
         if (
