@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from infer_forge.base import jobs, jsonio, redact
 from infer_forge.base.errors import GateRefused, InputUnusable, MissingPart, UsageFault
@@ -28,8 +30,10 @@ def take(plan: Plan) -> Report:
     Raises:
         MissingPart: this engine offers no way (exit 5, with the supported one).
         GateRefused: the server is busy and stacks are wanted, or a profile is being taken already.
-        InputUnusable: the server does not answer, refused, or its files did not come whole.
+        InputUnusable: the server does not answer, refused, or its files did not come whole; the record is none.
+        UsageFault: the address is no HTTP address, or the output folder cannot be written.
     """
+    _usable(plan)
     argv, env = _launch(plan)
     offer = profile_control.detect(plan.framework, plan.url, argv=argv, env=env, directory=plan.directory)
     if offer.way == profile_control.NONE:
@@ -48,13 +52,39 @@ def take(plan: Plan) -> Report:
     return _report(plan, offer, server, taken, findings)
 
 
+def _usable(plan: Plan) -> None:
+    """Address and output folder, before the server hears of us."""
+    parts = urlsplit(plan.url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageFault(
+            "is no address of a server", where=plan.url or "(empty)", next_step="write --url http://HOST:PORT"
+        )
+    try:
+        plan.out.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UsageFault(
+            fault.strerror or str(fault), where=str(plan.out), next_step="name a folder that can be written"
+        ) from None
+    if not os.access(plan.out, os.W_OK | os.X_OK):
+        raise UsageFault("may not be written", where=str(plan.out), next_step="name a folder that can be written")
+
+
 def _launch(plan: Plan) -> tuple[list[str], dict[str, str]]:
     """argv and environment of the engine's own record, when one is named."""
     if plan.record is None:
         return [], {}
-    data: dict[str, Any] = jsonio.read_json(plan.record)
-    env: dict[str, Any] = data.get("env") or {}
-    return [str(w) for w in data.get("argv", [])], {k: str(v) for k, v in env.items()}
+    read = jsonio.read_json(plan.record)
+    data = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    argv: Any = data.get("argv")
+    env: Any = data.get("env") or {}
+    if not isinstance(argv, list) or not isinstance(env, dict):
+        raise InputUnusable(
+            "is no record of a launch (no argv)",
+            where=str(plan.record),
+            next_step="give the record that `infer-forge engine start` wrote, or leave --record out",
+        )
+    named = cast("dict[str, Any]", env)
+    return [str(w) for w in cast("list[Any]", argv)], {k: str(v) for k, v in named.items()}
 
 
 def _refuse_when_busy(plan: Plan) -> list[Finding]:

@@ -8,7 +8,7 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite
+from infer_forge.cli.common import Finite, GivenPath
 
 _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 
@@ -17,7 +17,7 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 @click.option("--framework", required=True, help="sglang, vllm, trtllm or tokenspeed.")
 @click.option("--url", required=True, help="Address of the running server, for example http://127.0.0.1:30000.")
 @click.option(
-    "--out", "folder", required=True, type=click.Path(path_type=Path, file_okay=False), help="Folder for the traces."
+    "--out", "folder", required=True, type=GivenPath(path_type=Path, file_okay=False), help="Folder for the traces."
 )
 @click.option(
     "--workload",

@@ -1,15 +1,15 @@
-"""Requests that fail under the profiler: counted once each, and told, since they make the batch smaller than asked for."""
+"""Requests that fail under the profiler, and what is refused before the server hears of it."""
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 from pathlib import Path
-from time import process_time
+
+import pytest
 
 from infer_forge.capture import Plan, Shape, take
-from infer_forge.capture.load import Load, prompt_ids
+from infer_forge.capture.load import Load
 from tests.engines.fakes.launch import engine
 
 FAST = "itl_ms=1 ttft_ms=1"
@@ -40,21 +40,35 @@ def test_requests_that_fail_under_the_profiler_are_a_finding(tmp_path: Path) -> 
     assert told[0].next_step
 
 
-def test_a_prompt_of_the_greatest_length_is_made_in_seconds() -> None:
-    begun = process_time()
-    ids = prompt_ids(Shape(1_000_000, 1), random.Random(0))
-    assert len(ids) == 1_000_000
-    assert min(ids) >= 1000
-    assert process_time() - begun < 1.0  # a tenth of the greatest length
+def run(folder: str, *more: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "infer_forge.cli.main", "capture", "--framework", "sglang", "--out", folder, *more]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def test_a_prompt_longer_than_any_context_is_wrong_usage(tmp_path: Path) -> None:
-    words = ["capture", "--framework", "sglang", "--url", "http://127.0.0.1:1", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "infer_forge.cli.main", *words, "--input-len", "100000000"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(str(tmp_path), "--url", "http://127.0.0.1:1", "--input-len", "100000000")
     assert done.returncode == 2
     assert "--input-len" in done.stderr
+
+
+@pytest.mark.parametrize("folder", ["", "/proc/capture", "/dev/null"])
+def test_a_folder_that_cannot_be_written_is_wrong_usage_before_the_server_is_asked(folder: str) -> None:
+    done = run(folder, "--url", "http://127.0.0.1:1")
+    assert done.returncode == 2, done.stderr
+    assert "server" not in done.stderr
+
+
+@pytest.mark.parametrize("url", ["", "127.0.0.1:30000", "file:///etc/hosts", "http://"])
+def test_an_address_that_is_none_is_wrong_usage(tmp_path: Path, url: str) -> None:
+    done = run(str(tmp_path), "--url", url)
+    assert done.returncode == 2, done.stderr
+    assert "http://HOST:PORT" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", '{"argv": "sglang"}', '{"argv": [], "env": [1]}'])
+def test_a_record_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    record = tmp_path / "record.json"
+    record.write_text(text)
+    done = run(str(tmp_path / "out"), "--url", "http://127.0.0.1:1", "--record", str(record))
+    assert done.returncode == 3, done.stderr
+    assert "engine start" in done.stderr
