@@ -16,6 +16,7 @@ from infer_forge.base.gitstore import Store
 from infer_forge.journal import markdown, shipped, words
 from infer_forge.journal.aliases import canonical
 from infer_forge.journal.index import ask
+from infer_forge.journal.index_rows import COLUMNS
 from infer_forge.journal.store import REF
 
 # Weights of title, symptoms, body, split identifiers (bm25() of FTS5): a title says most; split parts are the same words again.
@@ -235,21 +236,7 @@ def _holders(
     return found
 
 
-_NAMES = (
-    "rowid",
-    "id",
-    "path",
-    "kind",
-    "title",
-    "created",
-    "claim",
-    "metric",
-    "value",
-    "unit",
-    "verdict",
-    "contract",
-    "fenced",
-)
+_NAMES = ("rowid", *(c for c in COLUMNS if c != "sha256"))
 _COLUMNS = ", ".join(f"r.{n}" for n in _NAMES)
 
 

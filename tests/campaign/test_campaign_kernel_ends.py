@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +9,10 @@ import pytest
 
 from infer_forge.base import jsonio
 from infer_forge.campaign import open_campaign
-from tests.campaign.campaign_agent import Agent
-from tests.campaign.campaign_asks import refused
+from tests.campaign.campaign_asks import kernel_task_of, refused
 from tests.campaign.conftest import Station
 
 HOT = "act_and_mul_kernel"
-
-
-def made(agent: Agent) -> Path:
-    """A kernel task that runs, on two shapes of the idea."""
-    place = agent.tmp / "rows.json"
-    rows = [
-        {"id": "decode-8", "params": {"m": 8, "n": 64}, "provenance": "trace of round 1"},
-        {"id": "edge", "kind": "regression", "params": {"m": 1, "n": 1}},
-    ]
-    place.write_text(json.dumps(rows))
-    agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"], rows=str(place), sources=["speed.json"])
-    record = open_campaign(agent.run).last("kernel_task")
-    assert record is not None
-    return Path(str(record["folder"]))
 
 
 def test_a_kernel_is_worked_on_only_while_the_model_is_behind(station: Station) -> None:
@@ -53,7 +37,7 @@ def test_a_no_op_with_its_evidence_is_a_valid_end(
     from infer_forge import kernel_task
 
     agent = station("explained")
-    folder = made(agent)
+    folder = kernel_task_of(agent, HOT)
     agent.forge("kernel-task", "run", str(folder))
     results: dict[str, Any] = jsonio.read_json(folder / "results.json")
     results |= {"geomean_speedup": speed, "buckets": [{"name": "all", "no_op": no_op}]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +14,7 @@ from infer_forge.campaign.book import Record
 from infer_forge.campaign.kernel_tasks import rows_of
 from infer_forge.kernel_task.folder import read_task
 from tests.campaign.campaign_agent import Agent, Refused
+from tests.campaign.campaign_asks import kernel_task_of
 from tests.campaign.conftest import Station
 
 HOT = "act_and_mul_kernel"
@@ -35,25 +35,11 @@ def test_rows_of_several_models_are_merged_by_shape_and_weighted_by_time() -> No
     assert rows_of([("d", {})], HOT) == []
 
 
-def made(agent: Agent) -> Path:
-    """A kernel task that runs: the sample's rows as the shapes of the idea."""
-    place = agent.tmp / "rows.json"
-    rows = [
-        {"id": "decode-8", "params": {"m": 8, "n": 64}, "provenance": "trace of round 1"},
-        {"id": "edge", "kind": "regression", "params": {"m": 1, "n": 1}},
-    ]
-    place.write_text(json.dumps(rows))
-    agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"], rows=str(place), sources=["speed.json"])
-    record = open_campaign(agent.run).last("kernel_task")
-    assert record is not None
-    return Path(str(record["folder"]))
-
-
 def test_a_kernel_task_is_isolated_and_carries_lineage_rows_and_prompt(station: Station) -> None:
     agent = station("explained")
     with pytest.raises(Refused, match="no trace recorded the shapes"):
         agent.record("kernel_task", kernel=HOT, idea=agent.notes["idea"])
-    folder = made(agent)
+    folder = kernel_task_of(agent, HOT)
     task = read_task(folder)
     assert task.lineage.commit == open_campaign(agent.run).inputs["target_checkout"]["commit"]
     assert (folder / "upstream" / "speed.json").is_file()
@@ -65,7 +51,7 @@ def test_a_kernel_task_is_isolated_and_carries_lineage_rows_and_prompt(station: 
 
 def test_a_result_is_audited_and_is_no_claim_of_the_model(station: Station) -> None:
     agent = station("explained")
-    folder = made(agent)
+    folder = kernel_task_of(agent, HOT)
     agent.forge("kernel-task", "run", str(folder))
     agent.record("kernel_result", folder=str(folder))
     result = open_campaign(agent.run).last("kernel_result")
@@ -108,7 +94,7 @@ def faster(agent: Agent, folder: Path) -> Record:
 
 def test_a_kernels_gain_becomes_the_models_only_behind_a_verdict_and_its_name_in_a_new_trace(station: Station) -> None:
     agent = station("validated")
-    folder = made(agent)
+    folder = kernel_task_of(agent, HOT)
     (folder / "baseline.py").write_text(SLOW_BASELINE)
     promote: dict[str, Any] = {"folder": str(folder)}
     with pytest.raises(Refused, match="the kernel task has no clean, faster result"):
