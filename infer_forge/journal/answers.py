@@ -92,10 +92,23 @@ def artifact_state(artifact: Artifact) -> str:
     return "same" if jsonio.sha256_file(path) == artifact.sha256 else "changed"
 
 
+class _Shown(Report):
+    """A record for reading: as Markdown it is its file, which `journal import` takes back as the same record."""
+
+    def render(self, form: str, width: int = 0) -> str:
+        return super().render("text" if form == "md" else form, width)
+
+
+def _told_in_front(text: str, findings: Sequence[Finding]) -> str:
+    """A record's file with its findings as YAML comments: its fields and its text stay what they are."""
+    lines = [f"# [{f.severity}] {f.code}: {' '.join(f.message.split())}\n" for f in findings]
+    return "".join(["---\n", *lines, text.removeprefix("---\n")])
+
+
 def show_report(store: Store, record_id: str) -> Report:
     """One record in full; an artifact that changed or vanished is a finding."""
     record = get(store, record_id)
-    report = Report("journal_record", Header())
+    report = _Shown("journal_record", Header())
     states = [(a, artifact_state(a)) for a in record.artifacts]
     report.findings = [
         Finding(
@@ -113,7 +126,7 @@ def show_report(store: Store, record_id: str) -> Report:
     if states:
         report.add(Table("artifacts", ["path", "sha256", "state"], [(a.path, a.sha256, s) for a, s in states]))
     report.extra = {"record": record.model_dump(mode="json", exclude_defaults=True), "body": record.body}
-    report.text = markdown.write(record) + "".join(f"\n[{f.severity}] {f.code}: {f.message}" for f in report.findings)
+    report.text = _told_in_front(markdown.write(record), report.findings)
     report.summary = [f"{record.kind}: {record.title}"]
     report.next_step = f"infer-forge journal related {record.id}"
     return report

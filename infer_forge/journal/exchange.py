@@ -14,8 +14,8 @@ from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import markdown, shipped
-from infer_forge.journal.model import DIMENSIONS, KINDS, Record
-from infer_forge.journal.store import REF, add
+from infer_forge.journal.model import DIMENSIONS, KINDS, Record, new_id
+from infer_forge.journal.store import ID, REF, add
 
 _FIELDS = set(Record.model_fields) - {"id"}
 _MOST_BYTES = 4 << 20
@@ -66,13 +66,13 @@ def _sources(files: list[Path], faults: list[tuple[str, str]], others: list[Path
             if file.stat().st_size > _MOST_BYTES:
                 faults.append((str(file), f"larger than {_MOST_BYTES >> 20} MiB"))
                 continue
-            text = file.read_text(encoding="utf-8", errors="replace")
+            text = file.read_bytes().decode("utf-8-sig", "replace")
             try:
                 head, body = markdown.split(text, str(file)) if text.startswith("---") else ({}, text)
             except ForgeError as exc:
                 faults.append((str(file), exc.what))
                 continue
-            yield str(file), head, body, file.stat().st_mtime
+            yield str(file), head, body if _has_our_id(head) else body.replace("\r\n", "\n"), file.stat().st_mtime
         elif kind in (".jsonl", ".ndjson"):
             yield from _lines(file, faults)
         elif kind == ".json":
@@ -99,8 +99,6 @@ def _objects(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
 def _of_json(place: str, data: Any, mtime: float) -> _Source:
     plain: dict[str, Any] = {"body": json.dumps(data)}
     row = cast("dict[str, Any]", data) if isinstance(data, dict) else plain
-    if row.pop("id", None) is not None:  # a line of our own export: the same record, so the same id
-        row.setdefault("source", None)
     body = row.pop("body", None)
     return place, row, str(body if body is not None else row.pop("text", "")), mtime
 
@@ -120,7 +118,33 @@ def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
             yield _of_json(place, fields, mtime)
 
 
+def _has_our_id(theirs: dict[str, Any]) -> bool:
+    told = theirs.get("id")
+    return isinstance(told, str) and ID.fullmatch(told) is not None
+
+
+def _unchanged(place: str, theirs: dict[str, Any], body: str) -> Record | None:
+    """The record that was exported or shown, line for line: its id is made of its content. None where somebody edited it.
+
+    A door ends what it shows with a line end, so the text may have one more than the record has.
+    """
+    for text in (body, body.removesuffix("\n")):
+        try:
+            record = markdown.make({**theirs, "body": text}, place)
+        except ForgeError:
+            return None
+        if new_id(record) == theirs["id"]:
+            return record
+    return None
+
+
 def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any]) -> Record:
+    if _has_our_id(theirs):
+        same = None if any(mapping.values()) else _unchanged(place, theirs, body)
+        if same is not None:
+            return same
+        theirs = {"source": None, **theirs}
+        del theirs["id"]  # what was edited is another record
     fields: dict[str, Any] = dict(mapping["defaults"])
     dims: dict[str, Any] = dict(fields.pop("dims", {}))
     extra: dict[str, Any] = {}

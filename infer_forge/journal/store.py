@@ -18,7 +18,8 @@ from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import Record, new_id
 
 REF = "refs/journal/records"
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
+"""The shape of a record's id (`model.new_id`)."""
 
 
 def open_store(path: Path | None = None) -> Store:
@@ -120,7 +121,7 @@ def get(store: Store, record_id: str) -> Record:
     Raises:
         InputUnusable: no record has this id.
     """
-    if _ID.fullmatch(record_id):
+    if ID.fullmatch(record_id):
         path = record_path(record_id)
         text = store.read(REF).get(path)
         if text is not None:

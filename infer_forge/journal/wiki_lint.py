@@ -109,7 +109,7 @@ class _Lint:
 
     def _text(self, path: str) -> str:
         """A page's text; what it links to is noted."""
-        text = (self.place / f"{path}.md").read_text(encoding="utf-8", errors="replace")
+        text = (self.place / f"{path}.md").read_bytes().decode("utf-8", "replace")  # line ends as they are
         folder = posixpath.dirname(path)
         self.linked |= {posixpath.normpath(posixpath.join(folder, t))[:-3] for t in _LINK.findall(text)}
         return text

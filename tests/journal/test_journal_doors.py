@@ -168,6 +168,44 @@ def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Pa
         assert sorted(import_notes(other, file, read_mapping(None)).extra["ids"]) == sorted(ids)
 
 
+@pytest.mark.parametrize("body", ["b\n", "no line end", "b\n\n", "---\nx\n", ""])
+def test_a_record_shown_as_markdown_comes_back_as_the_same_record(body: str, tmp_path: Path) -> None:
+    fields = {"kind": "note", "title": "n: 1", "created": WHEN, "body": body, "extra": {"ticket": "T-1"}}
+    lost = {"path": str(tmp_path / "lost\nkind: result"), "sha256": "a" * 64}
+    with open_store() as store:
+        (one,) = add(store, [markdown.make({**fields, "artifacts": [lost]})])
+    file = tmp_path / "shown.md"
+    assert cli("show", one, "--format", "md", "--out", str(file)).returncode == 0
+    assert "# [warning] ARTIFACT_GONE: " in file.read_text()
+    with open_store(tmp_path / "other.git") as other:
+        assert import_notes(other, file, read_mapping(None)).extra["ids"] == [one]
+        assert get(other, one).body == body
+
+
+def test_a_file_of_the_store_comes_in_as_the_same_record_and_an_edited_one_as_another(tmp_path: Path) -> None:
+    file = tmp_path / "notes" / "one.md"
+    file.parent.mkdir()
+    record = markdown.make({"kind": "note", "title": "n 1", "created": WHEN, "body": "two\r\nlines\r\n"})
+    with open_store() as store:
+        (one,) = add(store, [record])
+        file.write_bytes(markdown.write(get(store, one)).encode())
+        assert import_notes(store, file.parent, read_mapping(None)).extra["ids"] == [one]
+        file.write_bytes(file.read_bytes() + b"and more\n")
+        (edited,) = import_notes(store, file.parent, read_mapping(None)).extra["ids"]
+        assert edited != one
+        assert get(store, edited).extra == {}
+        assert get(store, edited).source is None
+
+
+def test_an_id_of_a_team_s_own_kind_is_kept_and_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"id": "OPS-17", "title": "from lines", "text": "x"}\n')
+    (tmp_path / "b.md").write_bytes(b"\xef\xbb\xbf---\r\ntitle: from windows\r\nid: OPS-18\r\n---\r\nx\r\n")
+    with open_store() as store:
+        found = [get(store, i) for i in import_notes(store, tmp_path, read_mapping(None)).extra["ids"]]
+    assert [(r.title, r.extra) for r in found] == [("from lines", {"id": "OPS-17"}), ("from windows", {"id": "OPS-18"})]
+    assert found[1].body == "x\n"
+
+
 def test_a_broken_file_in_the_store_hides_no_other(tmp_path: Path) -> None:
     with open_store() as store:
         (one,) = add(store, [markdown.make({"kind": "note", "title": "a whole one", "created": WHEN})])

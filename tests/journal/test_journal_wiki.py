@@ -112,6 +112,12 @@ def test_figures_that_contradict_each_other_at_one_point_are_told_until_one_is_s
     assert first in (tmp_path / "kernels/moe.md").read_text()
 
 
+def test_a_text_with_other_line_ends_gives_no_stale_page(store: Store, tmp_path: Path) -> None:
+    add(store, [note("from windows", "one\r\ntwo\rthree\r\n")])
+    build_wiki(store, tmp_path)
+    assert rules(store, tmp_path) == {}
+
+
 def test_an_artifact_that_vanished_is_told(store: Store, tmp_path: Path) -> None:
     add(store, [result(1.0, artifacts=[{"path": str(tmp_path / "no"), "sha256": "a" * 64}])])
     build_wiki(store, tmp_path / "wiki")
