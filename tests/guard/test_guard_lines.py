@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 LINES = Path(__file__).parent / "lines"
+ATTACKS = [f"attacks_{i}.txt" for i in range(1, 6)]
+ORDINARY = [f"ordinary_{i}.txt" for i in range(1, 4)]
 KINDS = ("deny ", "stop ", "pass ")
 
 
@@ -30,13 +32,13 @@ def faults(name: str, check: Any) -> list[tuple[str, str, str | None]]:
     return [(kind, command, v.rule_id) for kind, command, v in judged if v.verdict not in good[kind]]
 
 
-@pytest.mark.parametrize("name", ["attacks_1.txt", "attacks_2.txt", "attacks_3.txt", "attacks_4.txt"])
+@pytest.mark.parametrize("name", ATTACKS)
 def test_attacks_are_stopped(name: str, check: Any) -> None:
     assert len(rows(name)) > 80
     assert faults(name, check) == []
 
 
-@pytest.mark.parametrize("name", ["ordinary_1.txt", "ordinary_2.txt"])
+@pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_lines_pass_in_silence(name: str, check: Any) -> None:
     assert len(rows(name)) > 250
     assert faults(name, check) == []
@@ -197,7 +199,14 @@ def test_the_lines_are_text_that_a_shell_can_read(tmp_path: Path) -> None:
     """A corpus with typing errors would prove nothing: nearly all of it parses, and nothing of it is run."""
     bad = [
         command
-        for name in ("attacks_1.txt", "attacks_2.txt", "attacks_3.txt", "attacks_4.txt", "ordinary_1.txt", "ordinary_2.txt")
+        for name in (
+            "attacks_1.txt",
+            "attacks_2.txt",
+            "attacks_3.txt",
+            "attacks_4.txt",
+            "ordinary_1.txt",
+            "ordinary_2.txt",
+        )
         for _, command in rows(name)[::5]
         if subprocess.run(
             ["bash", "-n"], input=command.encode(), capture_output=True, cwd=tmp_path, env=os.environ

@@ -1,0 +1,87 @@
+"""What outsiders' lines once got past the rules, and what was once stopped for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infer_forge.guard.rules import TABLE
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        # another container engine than this node's
+        ("DOCKER_HOST=ssh://gpu08 docker rm -f sglang-run-abc", "deny"), ("docker -H ssh://gpu08 stop sglang-run-abc", "deny"),
+        ("export DOCKER_HOST=ssh://gpu08; docker rm -f sglang-run-abc", "deny"), ("docker --context prod rm -f sglang-run-abc", "deny"),
+        ("DOCKER_HOST=unix:///run/docker.sock docker rm -f sglang-run-abc", "allow"),
+        ("docker --context default stop sglang-run-abc", "allow"),
+        # keys that interrupt
+        ("tmux send-keys -t other C-c", "ask"), ("tmux send-keys -t x:0.1 C-d", "ask"), (r"screen -S x -X stuff $'\003'", "ask"),
+        ("tmux send-keys -t x 'pytest -q' Enter", "allow"), ("tmux capture-pane -p -t x", "allow"),
+        # files that leave
+        ("rclone copy /data/x remote:x", "ask"), ("rclone copyto out/x drive:x", "ask"), ("rclone copy remote:x out", "allow"),
+        ("croc send out/a.bin", "ask"), ("wormhole send out", "ask"), ("croc 1234-code", "allow"),
+        # settings and installs
+        ("nvidia-settings -a '[gpu:0]/GPUPowerMizerMode=1'", "deny"), ("nvidia-settings -q all", "allow"),
+        ("sudo update-initramfs -u", "deny"),
+        ("cmake --install build --prefix /usr/local", "deny"), ("cmake --install build", "ask"), ("ninja -C build install", "ask"),
+        ("cmake -S . -B build -DCMAKE_INSTALL_PREFIX=$PWD/inst && cmake --install build", "allow"), ("cmake --build build -j8", "allow"),
+        ("cmake --install build --prefix out", "allow"), ("cargo install --root /usr/local x", "deny"),
+        ("cargo install --root out x", "allow"),
+        ("ssh-copy-id eng@gpu08", "deny"), ("wall 'stop your jobs'", "deny"),
+        # what a tool deletes or overwrites by an option
+        ("pytest --basetemp=/data/models", "deny"), ("python -m pytest --basetemp /data/models t", "deny"),
+        ("pytest --basetemp=out/t", "allow"),
+        ("sort -o /data/models/list x", "deny"), ("sort -o out/list out/list", "allow"),
+        # code in options
+        ("npx -c 'rm -rf /data/models'", "deny"), ("npm exec --call='kill 5000'", "deny"), ("npx eslint .", "allow"),
+        ("npm config set script-shell /tmp/x", "ask"), ("npm config get registry", "allow"),
+        # the rest
+        ("find / -name id_rsa -exec cat {} +", "deny"), (r"find . -name '*.pem' -exec ls -l {} \;", "allow"),
+        ("git config --unset core.hooksPath", "ask"), ("git config --get core.hooksPath", "allow"),
+        ("curl -XDELETE http://store:2379/v2/keys/x", "ask"), ("curl -X PUT http://127.0.0.1:31000/x", "allow"),
+        # stopped for nothing
+        ("env | sort | cut -d= -f1", "allow"), ("env | sort | grep -E '^(CUDA|NCCL)_'", "allow"), ("env | sort", "deny"),
+        ("env | sort -o all.txt", "deny"), ("env | sort | tee x", "deny"), ("env | sort > x", "deny"),
+    ],
+)  # fmt: skip
+def test_each_line_is_judged_by_what_it_does(check: Any, command: str, wanted: str) -> None:
+    found = check(command)
+    assert found.verdict == wanted, (found.rule_id, found.why)
+
+
+def test_uv_installs_into_the_environment_that_it_finds(check: Any, tmp_path: Path) -> None:
+    own = {"cwd": str(tmp_path / "repo"), "owned_paths": [str(tmp_path)]}
+    (tmp_path / "repo").mkdir()
+    assert check("uv pip install x", **own).verdict == "deny"
+    assert check("uv venv && uv pip install x", **own).verdict == "allow"
+    assert check("uv venv .venv && uv pip install -e '.[dev]'", **own).verdict == "allow"
+    assert check("uv venv && uv pip install --system x", **own).verdict == "deny"
+    assert check("uv venv && UV_SYSTEM_PYTHON=1 uv pip install x", **own).verdict == "deny"
+    assert check("uv venv && pip install x", **own).verdict == "deny"
+    (tmp_path / ".venv").mkdir()
+    assert check("uv pip install x", **own).verdict == "allow"
+    assert check("uv pip install x", cwd=str(tmp_path / "repo"), owned_paths=[str(tmp_path / "repo")]).verdict == "deny"
+
+
+def test_an_install_goes_where_the_cache_of_the_build_says(check: Any, tmp_path: Path) -> None:
+    own = {"cwd": str(tmp_path), "owned_paths": [str(tmp_path)]}
+    (tmp_path / "build").mkdir()
+    for prefix, wanted in ((tmp_path / "inst", "allow"), ("/usr/local", "deny")):
+        (tmp_path / "build" / "CMakeCache.txt").write_text(f"# x\nCMAKE_INSTALL_PREFIX:PATH={prefix}\nA:BOOL=ON\n")
+        for command in ("cmake --install build", "ninja -C build install", "cmake --build build --target install"):
+            assert check(command, **own).verdict == wanted, (command, prefix)
+
+
+def test_a_shell_that_make_is_given_is_judged(check: Any, tmp_path: Path) -> None:
+    own = {"cwd": str(tmp_path), "owned_paths": [str(tmp_path)]}
+    (tmp_path / "Makefile").write_text("all:\n\techo x\n")
+    assert check("make SHELL='rm -rf /data/models' all", **own).verdict == "deny"
+    assert check("make SHELL=/bin/bash all", **own).verdict == "allow"
+
+
+def test_the_table_of_rules_names_programs() -> None:
+    assert not [name for name in TABLE if name != ":fork-bomb" and (name.endswith("-") or " " in name)]
