@@ -12,6 +12,7 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.inputs import finite
 from infer_forge.base.tables import Table, cell_text
+from infer_forge.base.text_table import visible
 
 FORMATS = ("text", "md", "json")
 
@@ -153,7 +154,7 @@ class Report:
         if form == "md":
             return self._render(heading="## ", table=Table.to_md)
         if form == "text":
-            return self.text if self.text is not None else self._render("", lambda t: t.to_text(width))
+            return visible(self.text) if self.text is not None else self._render("", lambda t: t.to_text(width))
         raise UsageFault(f"unknown format {form!r}", next_step=f"use one of {', '.join(FORMATS)}")
 
     def _render(self, heading: str, table: Callable[[Table], str]) -> str:
@@ -170,7 +171,7 @@ class Report:
         parts.append("\n".join([f"{heading}Evidence" + ("\n" if heading else ":"), *self._evidence(bullet)]))
         if self.next_step:
             parts.append(f"next: {self.next_step}")
-        return "\n\n".join(parts)
+        return visible("\n\n".join(parts))
 
     def _evidence(self, bullet: str) -> list[str]:
         """The header in a few lines."""

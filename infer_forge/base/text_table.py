@@ -7,6 +7,7 @@ through a pipe or into a file is whole and the same on every terminal.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,22 @@ _GAP = "  "
 _FLOOR = 16  # a text that is cut shorter tells nothing any more
 _LEAST_COLUMNS = 2
 _WIDE = ("W", "F")  # Unicode Standard Annex 11: two cells of a terminal
+
+
+_UNSEEN = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+def visible(text: str) -> str:
+    """The text with every control character but tab and line end written out (`\\x1b`), also those that turn the direction.
+
+    What somebody wrote into a record may then not move the cursor, colour or hide other lines of a terminal.
+    """
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """The text with each run of white space as one space: it cannot pass for another line of an answer."""
+    return " ".join(text.split())
 
 
 def shown_width(text: str) -> int:

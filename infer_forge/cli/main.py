@@ -103,7 +103,9 @@ def main(argv: list[str] | None = None) -> NoReturn:
         ended: object = cli.main(args=argv, prog_name="infer-forge", standalone_mode=False)
         code = ended if isinstance(ended, int) else 0
     except ForgeError as exc:
-        click.echo(f"infer-forge: {_without_secrets(str(exc))}", err=True)
+        from infer_forge.base.text_table import visible
+
+        click.echo(f"infer-forge: {visible(_without_secrets(str(exc)))}", err=True)
         code = exc.exit_code
     except click.exceptions.Exit as exc:
         code = exc.exit_code

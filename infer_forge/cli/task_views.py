@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from infer_forge.base.errors import ForgeError, UsageFault
+from infer_forge.base.text_table import one_line, visible
 from infer_forge.cli.common import emit, format_options, report_command, write
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def stop_check(ctx: click.Context, task: str | None, hook: bool) -> None:
         code, why = verbs.stop_check(chosen)
     except ForgeError as exc:
         code, why = 3, str(exc).replace("\n", "; ")
-    write(f"{ {0: MAY_STOP, 4: MUST_GO_ON, 3: CANNOT_TELL}[code] }: {chosen}: {why}", None)
+    write(visible(one_line(f"{ {0: MAY_STOP, 4: MUST_GO_ON, 3: CANNOT_TELL}[code] }: {chosen}: {why}")), None)
     ctx.exit(code)
 
 

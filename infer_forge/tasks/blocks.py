@@ -11,10 +11,12 @@ from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks.events import Event
+from infer_forge.tasks.people import same_person
 from infer_forge.tasks.state import (
     ACTIVE,
     BLOCKED,
     BUDGET_EXHAUSTED,
+    DEFINED,
     OUTCOMES,
     PROGRESS,
     Task,
@@ -74,7 +76,7 @@ def routing(
     chosen = {"tier": tier or proposal["tier"], "topology": topology or proposal["topology"]}
     if chosen["tier"] not in TIERS or chosen["topology"] not in TOPOLOGIES:
         raise UsageFault(f"tier is one of {', '.join(TIERS)}, topology one of {', '.join(TOPOLOGIES)}")
-    if reviewer is not None and reviewer == executor:
+    if reviewer is not None and executor is not None and same_person(reviewer, executor):
         raise GateRefused("the reviewer of a block is not its executor", next_step="name another reviewer")
     people = {"executor": executor, "reviewer": reviewer}
     size = {"uncertainty": uncertainty, "input_bytes": input_bytes}
@@ -124,7 +126,9 @@ def _require_turn(task: Task) -> None:
     """Whether the next block may be opened now."""
     if task.status != ACTIVE:
         raise GateRefused(
-            f"the task is {task.status}: {task.reason}", where=task.id, next_step=f"infer-forge task resume {task.id}"
+            f"the task is {task.status}{f': {task.reason}' if task.reason else ''}",
+            where=task.id,
+            next_step=f"infer-forge task {'start' if task.status == DEFINED else 'resume'} {task.id}",
         )
     active = task.active_block
     if active is not None:

@@ -77,7 +77,11 @@ def ref_of(task_id: str) -> str:
     Raises:
         InputUnusable: the id cannot be one.
     """
-    if not task_id or not all(c.isalnum() or c in "-_." for c in task_id) or ".." in task_id or len(task_id) > 80:
+    letters = all(c.isalnum() or c in "-_." for c in task_id)
+    taken = (
+        task_id.startswith(("-", ".")) or task_id.endswith((".", ".lock")) or ".." in task_id
+    )  # by options and by git
+    if not task_id or not letters or taken or len(task_id) > 80:
         raise InputUnusable(f"{task_id!r} is no task id", next_step="infer-forge task list shows them")
     return f"{PREFIX}{task_id}"
 

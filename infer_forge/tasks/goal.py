@@ -11,6 +11,7 @@ from infer_forge.tasks import fencing
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.execute import probe
 from infer_forge.tasks.model import Predicate
+from infer_forge.tasks.people import same_person
 from infer_forge.tasks.predicates import FAIL, PASS, UNKNOWN, Lookups, Outcome, check_goal
 from infer_forge.tasks.state import BLOCKED, BUDGET_EXHAUSTED, DEFINED, Block, Task, fold, load, require_open
 
@@ -111,7 +112,8 @@ def _require_right_person(task: Task, statement: str, person: str) -> None:
             f"the contract leaves that to {', '.join(str(n) for n in named)}, not to {person}", where=task.id
         )
     block = next((b for b in task.blocks if review_statement(b.number) == statement), None)
-    if block is not None and person == block.routing.get("executor"):
+    executor = block.routing.get("executor") if block is not None else None
+    if block is not None and executor and same_person(person, executor):
         raise GateRefused(
             f"{person} executed block {block.number}: somebody else reviews it",
             where=task.id,

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
-from infer_forge.base.gitstore import Changes, Snapshot, Store
+from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks.state import Task
 
@@ -72,12 +72,20 @@ def propose(store: Store, why: str, source: dict[str, Any], definition: dict[str
 
 
 def answer(store: Store, proposal_id: str, verdict: str, task_id: str | None = None) -> None:
-    """Close a proposal: `accepted` (as which task) or `dismissed`; the first answer stays."""
+    """Close a proposal: `accepted` (as which task) or `dismissed`; the first answer stays.
+
+    Raises:
+        GateRefused: it was answered otherwise already.
+    """
     proposal(store, proposal_id)
     body = {"at": history.now(), "by": history.who(), "verdict": verdict, "task": task_id}
 
-    def decide(snapshot: Snapshot) -> Changes | None:
-        return None if snapshot.get(_ANSWER) else Changes(put={_ANSWER: jsonio.dumps(body)})
+    def decide(snapshot: Snapshot) -> Changes | Refuse | None:
+        there = snapshot.get(_ANSWER)
+        if there is None:
+            return Changes(put={_ANSWER: jsonio.dumps(body)})
+        first: str = jsonio.loads(there)["verdict"]
+        return None if first == verdict else Refuse(f"{proposal_id} was {first} already")
 
     store.update(f"{PREFIX}{proposal_id}", decide, f"{verdict}: {proposal_id}")
 

@@ -155,7 +155,13 @@ class Task:
 
 
 def fold(task_id: str, events: list[Event]) -> Task:
-    """The state after these events."""
+    """The state after these events.
+
+    Raises:
+        InputUnusable: there are none, so there is no such task; or an event of an unknown kind.
+    """
+    if not events:
+        raise InputUnusable(f"no task has the id {task_id!r}", next_step="infer-forge task list shows them")
     task = Task(task_id)
     for event in events:
         handler = _HANDLERS.get(event.kind)
@@ -317,10 +323,7 @@ def load(store: Store, task_id: str) -> Task:
     Raises:
         InputUnusable: no such task, or its history was changed.
     """
-    events = history.read(store.read(history.ref_of(task_id)))
-    if not events:
-        raise InputUnusable(f"no task has the id {task_id!r}", next_step="infer-forge task list shows them")
-    return fold(task_id, events)
+    return fold(task_id, history.read(store.read(history.ref_of(task_id))))
 
 
 def require_open(task: Task, *, locked: bool = True) -> None:

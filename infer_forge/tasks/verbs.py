@@ -12,6 +12,7 @@ from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, Usag
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
+from infer_forge.base.text_table import one_line
 from infer_forge.tasks import (
     baseline,
     binding,
@@ -48,7 +49,8 @@ def opened() -> Generator[Store]:
 
 
 def told(report: Report) -> Report:
-    """A report with what was found when the store was opened."""
+    """A report with what was found when the store was opened; a line of its summary stays one line, whatever a text holds."""
+    report.summary = [one_line(line) for line in report.summary]
     report.findings = [*_STALE, *report.findings]
     return report
 

@@ -24,6 +24,7 @@ def lock_hash(definition: TaskDefinition) -> str:
 
 def verify(store: Store, task_id: str) -> list[Check]:
     """(rule, pass|fail|unknown, what was seen): chain, lock, every copy of the lock's hash, evidence files, journal record."""
+    history.ref_of(task_id)
     try:
         task = load(store, task_id)
     except InputUnusable as exc:
@@ -65,6 +66,7 @@ def _archive(task: Task) -> list[Check]:
     if task.archived is None:
         return [("journal-record", "unknown", f"not archived yet: infer-forge task resume {task.id}")]
     from infer_forge.journal import get, open_store
+    from infer_forge.journal.model import new_id
     from infer_forge.tasks.archive import record_of
 
     try:
@@ -76,6 +78,8 @@ def _archive(task: Task) -> list[Check]:
         return [("journal-record", "fail", f"record {kept.id} repeats another lock than this history's")]
     if kept.extra.get("history_sha") != record_of(task).extra["history_sha"]:
         return [("journal-record", "fail", f"record {kept.id} was made from another history")]
+    if new_id(kept) != kept.id:
+        return [("journal-record", "fail", f"record {kept.id} was changed: its id is not that of its content")]
     return [("journal-record", "pass", f"record {kept.id} repeats the lock and this history")]
 
 

@@ -12,6 +12,7 @@ from infer_forge.base.errors import ForgeError
 from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
+from infer_forge.base.text_table import one_line
 from infer_forge.tasks import events as history
 from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.goal import MET, review_statement, reviews_wanted, undecided
@@ -77,9 +78,11 @@ def status_report(task: Task) -> Report:
     contract = definition.contract
     report = Report("task", Header(more={"task": task.id, "lock": task.lock_sha, "events": task.last_seq}))
     report.summary = [
-        f"{task.id} {definition.type} [{task.status}{f': {task.reason}' if task.reason else ''}] {definition.title}",
-        f"goal: {contract.goal}",
-        f"scope: {contract.scope}",
+        one_line(
+            f"{task.id} {definition.type} [{task.status}{f': {task.reason}' if task.reason else ''}] {definition.title}"
+        ),
+        one_line(f"goal: {contract.goal}"),
+        one_line(f"scope: {contract.scope}"),
         f"lock: {task.lock_sha[:12] if task.lock_sha else 'not locked'}",
         *_carried(task),
         f"blocks {len(task.blocks)} of {task.most_blocks}, without progress {task.drift} of {definition.budgets.drift_limit}",
@@ -146,7 +149,7 @@ def status_report(task: Task) -> Report:
 def _carried(task: Task) -> list[str]:
     """The loop-block handoff: what the last closed block leaves to the next."""
     closed = [b for b in task.blocks if not b.active and b.data.get("handoff")]
-    return [f"block {closed[-1].number} hands over: {closed[-1].data['handoff']}"] if closed else []
+    return [one_line(f"block {closed[-1].number} hands over: {closed[-1].data['handoff']}")] if closed else []
 
 
 def _acceptance(task: Task) -> Table:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infer_forge.base.records import Report
 from infer_forge.base.tables import Column, Table
-from infer_forge.base.text_table import shorten, shown_width
+from infer_forge.base.text_table import shorten, shown_width, visible
 
 WIDE = Table(
     "kernel",
@@ -88,3 +89,15 @@ def test_a_shortened_text_never_takes_more_room_than_it_was_given(text: str, wid
 def test_the_width_of_a_character_is_that_of_annex_11(character: str) -> None:
     wide = unicodedata.east_asian_width(character) in ("W", "F")
     assert shown_width(character) == (2 if wide else 1) or unicodedata.category(character) in ("Mn", "Me", "Cf")
+
+
+def test_a_text_of_somebody_moves_no_cursor_and_turns_no_line() -> None:
+    hostile = "\x1b[2Jgone\r\u202etxt.exe \x9b31m\tkept\nkept é 語"
+    shown = visible(hostile)
+    assert shown == "\\x1b[2Jgone\\r\\u202etxt.exe \\x9b31m\tkept\nkept é 語"
+    report = Report("task", summary=[hostile], text=None)
+    report.add(Table("t", [Column("a", "text")], [[hostile]]))
+    for form in ("text", "md"):
+        assert not set("\x1b\r\u202e\x9b") & set(report.render(form))
+    report.text = hostile
+    assert report.render("text") == shown

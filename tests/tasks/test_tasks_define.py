@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -224,3 +225,27 @@ def test_an_exit_code_against_nonsense_that_was_locked_before_is_unknown(store: 
     record(store, "t-old", ["true"])
     _, verdict, outcomes = goal.goal_met(store, "t-old", Lookups(lambda _: None))
     assert (verdict, outcomes[0].result) == ("cannot_tell", "unknown")
+
+
+@pytest.mark.parametrize("task_id", ["-x", ".x", "x.", "x.lock", "../x", "a b"])
+def test_what_git_or_the_command_line_would_misread_is_no_task_id(store: Store, task_id: str) -> None:
+    with pytest.raises(InputUnusable, match="is no task id"):
+        define.new(store, define.definition_of(definition()), task_id)
+    with pytest.raises(InputUnusable, match="is no task id"):
+        define.verify(store, task_id)
+
+
+def test_every_verb_says_that_there_is_no_such_task(store: Store) -> None:
+    body = define.definition_of(definition())
+    verbs: list[Callable[[], object]] = [
+        lambda: define.lock(store, "t-none"),
+        lambda: define.start(store, "t-none"),
+        lambda: define.edit(store, "t-none", body),
+        lambda: define.clarify(store, "t-none", "one word more"),
+        lambda: define.resume(store, "t-none"),
+        lambda: define.verify(store, "t-none"),
+    ]
+    for verb in verbs:
+        with pytest.raises(InputUnusable, match="no task has the id 't-none'"):
+            verb()
+    assert events.task_ids(store) == []

@@ -224,3 +224,33 @@ def test_a_deliverable_while_work_is_open_is_refused(store: Store, tmp_path: Pat
     with pytest.raises(GateRefused, match="block 1 is active"):
         ending.deliver(store, task.id, "The file was written once")
     assert load(store, task.id).status == "active"
+
+
+def test_a_changed_journal_copy_is_told_by_its_id(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = ending.deliver(store, ready(store, tmp_path).id, "Ⓐ file was\r\n written — once \t")
+    assert {r for _, r, _ in define.verify(store, task.id)} == {"pass"}
+
+    def changed(journal: Store, record_id: str) -> Any:
+        kept = get(journal, record_id)
+        kept.extra["content"]["summary"] = "Two files were written"
+        return kept
+
+    monkeypatch.setattr("infer_forge.journal.get", changed)
+    found = {rule: (result, seen) for rule, result, seen in define.verify(store, task.id)}
+    assert found["journal-record"][0] == "fail"
+    assert "was changed" in found["journal-record"][1]
+
+
+def test_who_gives_no_baseline_ends_under_the_one_that_is_seen(store: Store, tmp_path: Path, forge_home: Path) -> None:
+    team = tmp_path / "skills"
+    team.mkdir()
+    (team / "SKILL.md").write_text("one")
+    (forge_home / "infer-forge.yaml").write_text(f"skills: [{team}]\n")
+    task = ready(store, tmp_path)
+    (team / "SKILL.md").write_text("two")
+    with pytest.raises(GateRefused, match="no capability task delivered"):
+        ending.deliver(store, task.id, "The file was written once")
+    (team / "SKILL.md").write_text("one")
+    assert ending.deliver(store, task.id, "The file was written once").status == "delivered"

@@ -203,3 +203,42 @@ def test_the_next_step_follows_the_state(store: Store) -> None:
     assert "task record" in views.next_step(task)
     task = blocks.close_block(store, task.id, "confirmed", "advanced")
     assert "goal-met" in views.next_step(task)
+
+
+@pytest.mark.parametrize("spelt", ["ONE", " one ", "one@host"])
+def test_another_spelling_of_the_executors_name_reviews_nothing(store: Store, spelt: str) -> None:
+    task = begun(store)
+    with pytest.raises(GateRefused, match="is not its executor"):
+        blocks.routing("low", 1, executor="one", reviewer=spelt)
+    blocks.open_block(
+        store, task.id, "make it so", "it is so", blocks.routing("low", 1, executor="one", reviewer="two")
+    )
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    with pytest.raises(GateRefused, match="somebody else reviews it"):
+        decide_as_person(store, task.id, review_statement(1), "yes", spelt)
+
+
+def test_what_is_answered_is_not_answered_otherwise_later(store: Store) -> None:
+    made = proposals.wake(store, "schedule", every_days=30)
+    assert made is not None
+    define.accept(store, made)
+    with pytest.raises(GateRefused, match="was accepted already"):
+        proposals.answer(store, made, "dismissed")
+    proposals.answer(store, made, "accepted")  # again after a lost answer
+
+
+def test_a_goal_of_several_lines_is_one_line_of_the_status(store: Store) -> None:
+    body = definition()
+    body["contract"]["goal"] = "Write the file once\nlock: 0123456789ab\nnext: infer-forge task deliver t1"
+    task = define.new(store, define.definition_of(body))
+    summary = views.status_report(task).summary
+    assert all("\n" not in line for line in summary)
+    assert summary[1].startswith("goal: Write the file once lock: ")
+
+
+def test_a_block_before_the_start_says_that_the_start_comes_first(store: Store) -> None:
+    task = define.lock(store, define.new(store, define.definition_of(definition())).id)
+    with pytest.raises(GateRefused) as told:
+        block(store, task)
+    assert told.value.what == "the task is defined"
+    assert told.value.next_step == f"infer-forge task start {task.id}"

@@ -8,7 +8,8 @@ from infer_forge.tasks.graph import log
 from infer_forge.tasks.graph.build import node_in, view_in
 from infer_forge.tasks.graph.model import EDGES, HANDOFF, RESULTS, TASK, UNSOUND, Edge, Node, edge_id
 from infer_forge.tasks.graph.rules import closes_cycle, edge_faults
-from infer_forge.tasks.graph.view import DONE, View, same_person
+from infer_forge.tasks.graph.view import DONE, View
+from infer_forge.tasks.people import same_person
 
 
 def link(

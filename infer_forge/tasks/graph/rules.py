@@ -15,7 +15,8 @@ from infer_forge.tasks.graph.model import (
     Edge,
     Node,
 )
-from infer_forge.tasks.graph.view import View, same_person
+from infer_forge.tasks.graph.view import View
+from infer_forge.tasks.people import same_person
 
 # Where a type stands in the delivery order; a type that is not named stands beside research and code.
 _STAGE = {"plan": 0, "research": 1, "code": 1, "integration": 2, "evaluation": 3, "release": 4}

@@ -37,12 +37,6 @@ class Doubt:
     why: str
 
 
-def same_person(one: str, other: str) -> bool:
-    """Whether two names mean the same person: alike but for case, or one of them the other's part before the `@`."""
-    a, b = one.strip().casefold(), other.strip().casefold()
-    return a == b or ("@" not in a and b.partition("@")[0] == a) or ("@" not in b and a.partition("@")[0] == b)
-
-
 @dataclass
 class View:
     """A graph as it stands, with its tasks' facts.
