@@ -12,7 +12,7 @@ from infer_forge.workspace.model import Entry, RepoState, Workspace
 
 OK, ABSENT, EMPTY, DIRTY, DETACHED, SHALLOW = "ok", "absent", "empty", "dirty", "detached", "shallow"
 MISSING_COMMIT, DIVERGED, AHEAD, BEHIND, OFF_PIN = "missing_commit", "diverged", "ahead", "behind", "off_pin"
-UNDECIDED = "history_unknown"
+UNDECIDED, OTHER_ADDRESS = "history_unknown", "other_address"
 
 
 def state_of(
@@ -106,9 +106,29 @@ def states(workspace: Workspace, names: tuple[str, ...] = ()) -> list[RepoState]
 
 def state_in(workspace: Workspace, entry: Entry, pinned: dict[str, str]) -> RepoState:
     """The state of one repository of the workspace."""
-    return state_of(
-        workspace.folder(entry), name=entry.name, role=entry.role, branch=entry.branch, pinned=pinned.get(entry.path)
-    )
+    folder = workspace.folder(entry)
+    state = state_of(folder, name=entry.name, role=entry.role, branch=entry.branch, pinned=pinned.get(entry.path))
+    elsewhere = _other_addresses(workspace, entry) if state.present else []
+    if elsewhere:
+        state.states, state.said = ([], []) if state.states == [OK] else (state.states, state.said)
+        state.tell(OTHER_ADDRESS, f"the workspace has it at {redact.redact(entry.url)}; {'; '.join(elsewhere)}")
+    return state
+
+
+def _other_addresses(workspace: Workspace, entry: Entry) -> list[str]:
+    """Where another address stands than the workspace's: a commit that this checkout's remote has may not be had by others."""
+    config = gitcall.ask(workspace.folder(entry), "config", "--get", "remote.origin.url")
+    modules = gitcall.ask(workspace.root, "config", "-f", ".gitmodules", "--get", f"submodule.{entry.name}.url")
+    places = {"the checkout asks": config, ".gitmodules says": modules}
+    return [
+        f"{what} {redact.redact(url.strip())}"
+        for what, url in places.items()
+        if url is not None and _plain(url) != _plain(entry.url)
+    ]
+
+
+def _plain(url: str) -> str:
+    return url.strip().rstrip("/").removesuffix(".git")
 
 
 def table(found: list[RepoState], title: str = "repositories") -> Table:

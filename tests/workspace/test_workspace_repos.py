@@ -217,6 +217,19 @@ def test_a_pinned_commit_that_nobody_has_is_told(space: Workspace) -> None:
     assert "is not in" in report.tables["checks"].dicts()[0]["why"]
 
 
+def test_another_address_than_the_workspaces_is_told(space: Workspace, upstream: Path) -> None:
+    folder, here = space.root / "stack/eng", (upstream / "eng.git").as_uri()
+    git(folder, "remote", "set-url", "origin", here.removesuffix(".git") + "/")
+    assert one(space).states == ["ok"]
+    git(folder, "remote", "set-url", "origin", (upstream / "kern.git").as_uri())
+    assert one(space).states == ["other_address"]
+    assert "the checkout asks file://" in one(space).said[0]
+    git(folder, "remote", "set-url", "origin", here)
+    git(space.root, "config", "-f", ".gitmodules", "submodule.eng.url", "https://git.example/eng")
+    assert ".gitmodules says https://git.example/eng" in one(space).said[0]
+    assert [f.code for f in ws.status(space).findings] == ["OTHER_ADDRESS"]
+
+
 def test_pins_move_only_to_commits_that_the_remote_has(space: Workspace) -> None:
     folder = space.root / "stack/eng"
     made = commit(folder, "g")
