@@ -69,7 +69,9 @@ def loads(data: bytes | str, *, where: str = "input") -> Any:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise InputUnusable(f"is not valid JSON ({exc})", where=where) from None
+            raise InputUnusable(
+                f"is not valid JSON ({exc})", where=where, next_step="correct it there, or write it again"
+            ) from None
 
 
 def read_json(path: str | Path) -> Any:
@@ -81,7 +83,9 @@ def read_json(path: str | Path) -> Any:
     try:
         data = finite(path).read_bytes()
     except OSError as exc:
-        raise InputUnusable(exc.strerror or str(exc), where=str(path)) from None
+        raise InputUnusable(
+            exc.strerror or str(exc), where=str(path), next_step="check the path and its permissions"
+        ) from None
     return loads(data, where=str(path))
 
 

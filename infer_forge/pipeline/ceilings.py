@@ -88,6 +88,7 @@ def step_ceiling(
         lane, sha = _measure(trace, shape, cache, measured, walls, loads, prompt, answer, report)
         inputs.append(sha)
         report.header.more["rank"] = lane.rank
+        report.findings += _strangers(lane, peaks, split)
     floors, families, steps = _tables()
     for stage, (load, note) in loads.items():
         _stage(
@@ -118,6 +119,24 @@ def step_ceiling(
     return report
 
 
+def _strangers(lane: Lane, peaks: GpuPeaks, split: Split) -> list[Finding]:
+    """How the trace shows that it is not of this point: what is measured of it then tells nothing about its floors."""
+    header, apart = lane.trace.header, list[str]()
+    names = sorted({str(d["name"]) for d in header.devices if d.get("name")})
+    known = [(n, gpu_peaks(n)) for n in names]
+    apart += [
+        f"it ran on {n}, the point is of {peaks.name}" for n, found in known if found and found.name != peaks.name
+    ]
+    world = split.tp * split.pp
+    if header.world_size is not None and header.world_size % world:
+        apart.append(f"it is of {header.world_size} ranks, the point's tp x pp is {world}")
+    apart += [note for note in lane.notes if "config" in note]
+    step = "give the trace, the config and the point of one deployment"
+    return [
+        Finding("OTHER_DEPLOYMENT", f"the trace is not of this point: {a}", "warning", next_step=step) for a in apart
+    ]
+
+
 def _tell(report: Report, steps: Table, families: Table) -> None:
     """Note, summary and next step of the finished tables."""
     report.extra["note"] = (
@@ -126,17 +145,19 @@ def _tell(report: Report, steps: Table, families: Table) -> None:
     )
     for row in steps.dicts():
         seen = (
-            f"; measured {row['measured_ms']:.3f} ms, {row['of_floor_pct']:.0f} % of it reached"
+            f"; measured {row['measured_ms']:.3f} ms"
+            + (f", {row['of_floor_pct']:.0f} % of it reached" if row["of_floor_pct"] is not None else "")
             if row["measured_ms"]
             else ""
         )
         what = f"{row['stage']}: {row['tokens']} tokens of {row['requests']} requests"
-        report.summary.append(f"{what}: floor {row['floor_ms']:.3f} ms{seen} ({row['complete']})")
+        floor = f"{row['floor_ms']:.3f} ms" if row["floor_ms"] is not None else "unknown"
+        report.summary.append(f"{what}: floor {floor}{seen} ({row['complete']})")
     best = max((r for r in families.dicts() if r["headroom_us"]), key=lambda r: r["headroom_us"], default=None)
     report.next_step = (
         f"the most headroom is in {best['family']} of {best['stage']}: {best['headroom_us']:.0f} us a step"
         if best
-        else "give a trace (--trace) to see the headroom of each family"
+        else "give a trace (--trace) that holds a whole prefill or decode pass to see the headroom of each family"
     )
 
 
@@ -323,16 +344,18 @@ def _stage(
         )
     mixers = {"attention", "mla", "linear_attention"} & {f for f, _ in rows}
     complete = "every operator" if known and mixers else "some operators are unknown: the true floor is higher"
+    if not rows:
+        complete = "no operator is known: the config names no sizes"
     steps.rows.append(
         [
             stage,
             load.tokens,
             load.requests,
-            *(round(sums[k] / 1e9, 6) for k in ("weight", "kv", "act", "link")),
-            round(sums["flops"] / 1e12, 6),
-            round(total * 1e3, 6),
+            *(round(sums[k] / 1e9, 6) if rows else None for k in ("weight", "kv", "act", "link")),
+            round(sums["flops"] / 1e12, 6) if rows else None,
+            round(total * 1e3, 6) if rows else None,
             round(wall / 1e6, 6) if wall else None,
-            round(100 * total * 1e9 / wall, 2) if wall else None,
+            round(100 * total * 1e9 / wall, 2) if wall and rows else None,
             complete,
         ]
     )

@@ -136,6 +136,48 @@ def test_the_headroom_of_a_trace_is_what_it_takes_beyond_the_floor(tmp_path: Pat
     assert {r["stage"] for r in report.tables["steps"].dicts() if r["measured_ms"]} == {"prefill", "decode"}
 
 
+def test_a_floor_of_which_nothing_is_known_is_unknown_not_zero(tmp_path: Path) -> None:
+    shape, point = _files(tmp_path)
+    shape.write_text(json.dumps({"num_hidden_layers": 2}))
+    report = pipeline.step_ceiling(shape, point)
+    for row in report.tables["steps"].dicts():
+        assert row["floor_ms"] is row["weights_gb"] is row["tflop"] is None
+    assert all("unknown" in line for line in report.summary)
+    assert "0.000 ms" not in report.render("text")
+
+
+def test_a_trace_of_another_deployment_is_told_beside_what_was_measured_of_it(tmp_path: Path) -> None:
+    spec = replace(SPECS["llama"], layers=8)
+    files, _ = generate(spec, tmp_path / "t.json.gz", 109)
+    shape, point = _files(tmp_path, accelerator_platform={"gpu_model": "MI300X"})
+    shape.write_text(json.dumps({**LLAMA, **config(spec), "num_hidden_layers": 9}))
+    told = [
+        f for f in pipeline.step_ceiling(shape, point, trace=files[0], cache=False).findings if f.severity == "warning"
+    ]
+    assert {f.code for f in told} == {"OTHER_DEPLOYMENT"}
+    assert any("MI300X" in f.message for f in told)
+    assert any("8 layers" in f.message for f in told)
+    assert all(f.next_step for f in told)
+
+
+def test_a_trace_of_the_point_is_not_called_one_of_another(tmp_path: Path) -> None:
+    spec = replace(SPECS["llama"], layers=8)
+    files, _ = generate(spec, tmp_path / "t.json.gz", 109)
+    shape, point = _files(tmp_path)
+    shape.write_text(json.dumps({**LLAMA, **config(spec)}))
+    report = pipeline.step_ceiling(shape, point, trace=files[0], cache=False)
+    assert not [f for f in report.findings if f.code == "OTHER_DEPLOYMENT"]
+
+
+@pytest.mark.parametrize("text", ["", "hi"])
+def test_a_point_that_is_no_json_says_what_to_do(tmp_path: Path, text: str) -> None:
+    shape, point = _files(tmp_path)
+    point.write_text(text)
+    with pytest.raises(InputUnusable, match="JSON") as caught:
+        pipeline.step_ceiling(shape, point)
+    assert caught.value.next_step
+
+
 def test_a_point_without_a_known_gpu_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
     shape, point = _files(tmp_path, accelerator_platform={"gpu_model": "Abacus 9000"})
     with pytest.raises(InputUnusable, match="Abacus") as caught:
