@@ -78,6 +78,7 @@ def facet_report(store: Store, filters: Mapping[str, Sequence[str]], *, since: s
     report = Report("journal_filter", Header(more={"filters": {k: list(v) for k, v in filters.items()}}))
     rows = [(dim, value, count) for dim, pairs in found["facets"].items() for value, count in pairs]
     report.add(Table("facets", ["dim", "value", "records"], rows))
+    report.header.hidden = {dim: f"{count} rarer values" for dim, count in found["hidden"].items()}
     report.extra = {"count": found["count"], "ids": found["ids"]}
     report.summary = [f"{found['count']} records fit"]
     report.next_step = "infer-forge journal search WORDS with the same filters"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from infer_forge.base import contracts
+from infer_forge.base.contract_model import DeploymentPoint
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Finding, Header, Report
@@ -75,7 +76,7 @@ def differences(first: Record, second: Record) -> list[Differs]:
     """
     found: list[Differs] = []
     if first.deployment_point is not None and second.deployment_point is not None:
-        apart = contracts.differences(_plain(first), _plain(second))
+        apart = contracts.differences(plain_point(first.deployment_point), plain_point(second.deployment_point))
         found += [(d.field, _shown(d.left), _shown(d.right)) for d in apart]
     leaves = [f for f, _, _ in found]
     a, b = _dims(first), _dims(second)
@@ -94,10 +95,9 @@ def differences(first: Record, second: Record) -> list[Differs]:
     return found
 
 
-def _plain(record: Record) -> dict[str, Any]:
-    """The deployment point with one spelling for models, GPUs and precisions."""
-    assert record.deployment_point is not None
-    point = record.deployment_point.model_dump(mode="json", exclude_none=True)
+def plain_point(told: DeploymentPoint) -> dict[str, Any]:
+    """A deployment point with one spelling for models, GPUs and precisions."""
+    point = told.model_dump(mode="json", exclude_none=True)
     for layer, field, dim in (
         ("model", "id", "model"),
         ("model", "precision", "precision"),

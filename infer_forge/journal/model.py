@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -144,6 +144,19 @@ class Record(_Strict):
             raise ValueError(f"no such dimension: {', '.join(sorted(unknown))}; known are {', '.join(DIMENSIONS)}")
         lists: dict[str, list[Any]] = {k: v if isinstance(v, list) else [v] for k, v in given.items() if v is not None}
         return {k: [canonical(k, str(x)) if k in _ALIASED else str(x).strip() for x in v] for k, v in lists.items()}
+
+    @field_validator("deployment_point", mode="before")
+    @classmethod
+    def _known_framework(cls, value: Any) -> Any:
+        """A deployment point knows each framework by one name only; a record may be written with another spelling."""
+        point = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+        runtime: Any = point.get("runtime_profile")
+        if not isinstance(runtime, dict):
+            return cast("Any", value)
+        layer = cast("dict[str, Any]", runtime)
+        name: Any = layer.get("framework")
+        known = canonical("framework", name) if isinstance(name, str) else name
+        return {**point, "runtime_profile": {**layer, "framework": known}}
 
     @model_validator(mode="after")
     def _claims_have_a_point(self) -> Record:

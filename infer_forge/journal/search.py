@@ -340,7 +340,7 @@ def facets(
     """How many records fit the filters, and how they spread over every other dimension: what exists, at a glance.
 
     Returns:
-        `{"count": n, "facets": {dim: [(value, count), ..]}, "ids": [the newest 50]}`.
+        `{"count": n, "facets": {dim: [(value, count), ..]}, "hidden": {dim: values beyond `most`}, "ids": [the newest 50]}`.
     """
     where, values = condition(check_filters(filters or {}), since)
 
@@ -350,15 +350,18 @@ def facets(
         db.execute("INSERT INTO fit " + fit, values)
         count = db.execute("SELECT count(*) FROM fit").fetchone()[0]
         spread: dict[str, list[tuple[str, int]]] = {}
+        hidden: dict[str, int] = {}
         for dim in FACET_DIMS:
             sql = (
                 "SELECT d.value, count(*) FROM dims d WHERE d.dim=? AND d.rowid IN (SELECT rowid FROM fit)"
-                " GROUP BY d.value ORDER BY 2 DESC, 1 LIMIT ?"
+                " GROUP BY d.value ORDER BY 2 DESC, 1"
             )
-            rows = db.execute(sql, [dim, most]).fetchall()
+            rows = db.execute(sql, [dim]).fetchall()
             if rows:
-                spread[dim] = rows
+                spread[dim] = rows[:most]
+            if len(rows) > most:
+                hidden[dim] = len(rows) - most
         ids = [r[0] for r in db.execute("SELECT id FROM fit ORDER BY created DESC LIMIT 50")]
-        return {"count": count, "facets": spread, "ids": ids}
+        return {"count": count, "facets": spread, "hidden": hidden, "ids": ids}
 
     return ask(store, look)

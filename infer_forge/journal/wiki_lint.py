@@ -16,6 +16,7 @@ from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import markdown
 from infer_forge.journal.answers import artifact_state
+from infer_forge.journal.compare import plain_point
 from infer_forge.journal.index import ask
 from infer_forge.journal.model import Record
 from infer_forge.journal.wiki_build import records_of
@@ -170,7 +171,7 @@ def _report(place: Path, rows: list[tuple[str, str, str]], pages: int) -> Report
 
 def _same_work(record: Record) -> tuple[Any, ...]:
     """Two figures of equal keys state the same: one claim, deployment point, contract, metric, unit and scenario."""
-    point = contracts.point_sha256(record.deployment_point) if record.deployment_point else None
+    point = contracts.point_sha256(plain_point(record.deployment_point)) if record.deployment_point else None
     named = tuple(
         (d, tuple(sorted(v))) for d, v in sorted(record.dims.items()) if d not in ("topic", "author", "verdict")
     )

@@ -17,6 +17,7 @@ from infer_forge.journal import (
     Record,
     add,
     compare_records,
+    facet_report,
     get,
     group_records,
     markdown,
@@ -197,6 +198,14 @@ def test_the_symptom_of_a_pitfall_finds_it(store: Store) -> None:
 def test_an_unknown_dimension_is_refused(store: Store) -> None:
     with pytest.raises(UsageFault, match="colour"):
         search(store, "x", {"colour": ["red"]})
+
+
+def test_a_dimension_with_more_values_than_are_shown_says_how_many_are_left_out(store: Store) -> None:
+    add(store, [note(f"note {i}", dims={"scenario": [f"s{i}"]}) for i in range(15)])
+    report = facet_report(store, {})
+    assert len([r for r in report.tables["facets"].rows if r[0] == "scenario"]) == 12
+    assert report.header.hidden == {"scenario": "3 rarer values"}
+    assert "3 rarer values" in report.render("text")
 
 
 def test_facets_count_exactly(store: Store) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infer_forge.base.contracts import point_of
 from infer_forge.base.gitstore import Store
-from infer_forge.journal import Record, add, compare_records, group_records, markdown, open_store, surface_records
+from infer_forge.journal import (
+    Record,
+    add,
+    build_wiki,
+    compare_records,
+    group_records,
+    lint_wiki,
+    markdown,
+    open_store,
+    surface_records,
+)
 
 WHEN = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc)
 POINT: dict[str, Any] = {
@@ -70,3 +81,17 @@ def test_results_without_a_contract_are_never_known_to_be_one_measurement(store:
     assert not report.extra["comparable"]
     assert report.tables["records"].dicts()[1]["ratio_to_first"] is None
     assert [r[1] for r in report.tables["differences"].rows] == ["contract"]
+
+
+def test_one_point_in_two_spellings_is_one_point_to_the_lint_too(store: Store, tmp_path: Path) -> None:
+    other = result(90.0, layer="accelerator_platform", gpu_model="NVIDIA H200")
+    add(store, [result(140.0), other])
+    build_wiki(store, tmp_path)
+    assert lint_wiki(store, tmp_path).extra["counts"]["CONTRADICTION"] == 1
+
+
+@pytest.mark.parametrize("name", ["SGLang", "sgl-project/sglang", "sglang"])
+def test_a_point_may_name_its_framework_by_any_known_spelling(name: str) -> None:
+    point = result(1.0, layer="runtime_profile", framework=name).deployment_point
+    assert point is not None
+    assert point.runtime_profile.framework == "sglang"
