@@ -11,37 +11,10 @@ from typing import Any
 
 from infer_forge.guard.model import Cmd, Place, Redirect, Source, Word
 from infer_forge.guard.output import read_file, text_of
-from infer_forge.guard.pyvalues import Values
+from infer_forge.guard.pyorder import DELETE_CALLS, MOVE_CALLS, RUN_CALLS, SHELL_CALLS, Order, keyword
 
 MAX_CODE = 64 * 1024
-_SHELL_CALLS = {
-    "os.system",
-    "os.popen",
-    "subprocess.getoutput",
-    "subprocess.getstatusoutput",
-    "asyncio.create_subprocess_shell",
-    "commands.getoutput",
-}
-_RUN_CALLS = {
-    "subprocess.run",
-    "subprocess.call",
-    "subprocess.check_call",
-    "subprocess.check_output",
-    "subprocess.Popen",
-    "pty.spawn",
-    "sh.Command",
-}
 _VECTOR_CALLS = re.compile(r"^(?:os\.(?:exec|spawn|posix_spawn)\w*|asyncio\.create_subprocess_exec)$")
-_DELETE_CALLS = {
-    "shutil.rmtree": "-rf",
-    "os.remove": "-f",
-    "os.unlink": "-f",
-    "os.rmdir": "-d",
-    "os.removedirs": "-d",
-    "os.truncate": "-f",
-    "send2trash.send2trash": "-rf",
-}
-_MOVE_CALLS = {"os.rename", "os.replace", "os.renames", "shutil.move"}
 _COPY_CALLS = {"shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "os.link", "os.symlink"}
 _MODE_CALLS = {"os.chmod": "chmod", "os.chown": "chown", "shutil.chown": "chown"}
 _PATH_DELETES = {"unlink": "-f", "rmdir": "-d", "rmtree": "-rf"}
@@ -53,10 +26,10 @@ _GUARD_CALLS = re.compile(
 )
 """Calls that give leave or ownership, or write what the guard knows; `record_birth` and reading stay free."""
 _BOX_METHODS = ("kill", "stop", "remove", "prune", "prune_containers", "restart", "pause", "remove_container", "rename")
-_ELSEWHERE = re.compile(
-    r"requests|httpx|aiohttp|urllib|huggingface_hub|push_to_hub|boto3|google|azure|s3fs|gcsfs|minio|oss2|paramiko|fabric"
-    r"|kubernetes|github|gitlab|\bgit\b|tarfile|zipfile|unpack_archive"
-)
+_ELSEWHERE = (
+    "requests", "httpx", "aiohttp", "urllib", "huggingface_hub", "push_to_hub", "boto3", "google", "azure", "s3fs", "gcsfs", "minio",
+    "oss2", "paramiko", "fabric", "kubernetes", "github", "gitlab", "git", "tarfile", "zipfile", "unpack_archive",
+)  # fmt: skip
 """Code without one of these words needs no `pynet`."""
 _KILL_METHODS = ("kill", "terminate", "suspend", "send_signal")
 
@@ -171,62 +144,15 @@ def run(code: str, cmd: Cmd, walk: Any, *, in_file: bool = False, depth: int = 0
             walk.shell.problem("the Python code could not be parsed", cmd.span, risk_tokens(code))
         return
     made = _Code(cmd, walk, in_file, depth)
-    made.acts_elsewhere = _ELSEWHERE.search(code) is not None
+    made.acts_elsewhere = any(word in code for word in _ELSEWHERE)
     made.read(tree)
 
 
-class _Code(Values):
+class _Code(Order):
     """One pass over a module: names of imports and constants first, then the calls."""
 
     acts_elsewhere = False
     host: str | None = None
-
-    def read(self, tree: ast.AST) -> None:
-        calls: list[ast.Call] = []
-        bound: list[tuple[str, ast.expr, int, int]] = []
-        for count, node in enumerate(ast.walk(tree)):
-            if count > 20000:
-                self.walk.shell.partial = True
-                break
-            if isinstance(node, ast.Import):
-                for name in node.names:
-                    self.imports[name.asname or name.name.split(".")[0]] = (
-                        name.name if name.asname else name.name.split(".")[0]
-                    )
-            elif isinstance(node, ast.ImportFrom):
-                for name in node.names:
-                    self.imports[name.asname or name.name] = f"{node.module}.{name.name}"
-            elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                bound.append((node.targets[0].id, node.value, node.end_lineno or node.lineno, node.end_col_offset or 0))
-            elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
-                where = node.optional_vars
-                bound.append((where.id, node.context_expr, where.lineno, where.col_offset))
-            elif (
-                isinstance(node, (ast.For, ast.comprehension))
-                and isinstance(node.target, ast.Name)
-                and isinstance(node.iter, ast.Call)
-            ):
-                self.iterated[node.target.id] = self.dotted(node.iter.func)
-            elif isinstance(node, ast.Call):
-                calls.append(node)
-            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
-                name = node.arg if isinstance(node, ast.arg) else node.id
-                (self.rebound if name in self.stored else self.stored).add(name)
-        self._in_order(calls, bound)
-
-    def _in_order(self, calls: list[ast.Call], bound: list[tuple[str, ast.expr, int, int]]) -> None:
-        """The calls as they stand in the text, each with the values that names have there; at first a name has its first one."""
-        bound.sort(key=lambda b: b[2:])
-        for name, value, _, _ in reversed(bound):
-            self.values[name] = value
-        calls.sort(key=lambda c: (c.lineno, c.col_offset))
-        waiting = iter(bound)
-        following = next(waiting, None)
-        for call in calls:
-            while following is not None and following[2:] <= (call.lineno, call.col_offset):
-                self.values[following[0]] = following[1]
-                following = next(waiting, None)
-            self.call(call)
 
     def call(self, node: ast.Call) -> None:
         name = self.dotted(node.func)
@@ -237,17 +163,17 @@ class _Code(Values):
                 run(code, self.cmd, self.walk, in_file=self.in_file, depth=self.depth + 1)
             elif not self.in_file:
                 self.unknown(name)
-        elif name in _SHELL_CALLS:
-            self.shell(first or _keyword(node, "cmd"), name)
-        elif name in _RUN_CALLS:
-            self.program(first or _keyword(node, "args"), name, _keyword(node, "shell"))
+        elif name in SHELL_CALLS or name.endswith("CDLL().system"):
+            self.shell(first or keyword(node, "cmd"), name)
+        elif name in RUN_CALLS:
+            self.program(first or keyword(node, "args"), name, keyword(node, "shell"))
         elif _VECTOR_CALLS.match(name):
             self.vector(node, name)
         elif name in ("os.kill", "os.killpg", "signal.pidfd_send_signal", "os.tgkill"):
             self.kill(node, name)
-        elif name in _DELETE_CALLS:
-            self.emit("rm", [Word(_DELETE_CALLS[name]), self.word(first)], name)
-        elif name in _MOVE_CALLS and len(node.args) >= 2:
+        elif name in DELETE_CALLS:
+            self.emit("rm", [Word(DELETE_CALLS[name]), self.word(first)], name)
+        elif name in MOVE_CALLS and len(node.args) >= 2:
             self.emit("mv", [self.word(node.args[0]), self.word(node.args[1])], name)
         elif name in _COPY_CALLS and len(node.args) >= 2:
             self.emit("cp", [Word("-r"), self.word(node.args[0]), self.word(node.args[1])], name)
@@ -373,7 +299,7 @@ class _Code(Values):
         self.emit("kill", [Word(f"-{signal}"), Word("--"), target], name)
 
     def opened(self, node: ast.Call, first: ast.expr | None) -> None:
-        mode = self.text(node.args[1] if len(node.args) > 1 else _keyword(node, "mode")) or "r"
+        mode = self.text(node.args[1] if len(node.args) > 1 else keyword(node, "mode")) or "r"
         if self.dotted(node.func) == "os.open":
             mode = (
                 "w"
@@ -427,14 +353,27 @@ class _Code(Values):
             self.emit("mv", [self.word(func.value), self.word(node.args[0])], f"Path.{attr}")
         elif attr == "kill" and len(node.args) == 2 and not name.startswith("os."):
             self.kill(node, "os.kill")
-        elif attr in _BOX_METHODS and "docker" in self.imports:
+        elif attr in _BOX_METHODS and any(i.split(".")[0] == "docker" for i in self.imports.values()):
             self.emit("docker", [Word("rm"), Word("-f"), Word("", dyn=True, quoted=True)], f"docker.{attr}")
         elif attr in _KILL_METHODS:
             self.killed(func)
+        elif name.startswith("sh.") and "sh" in self.imports:
+            self.emit(attr, [self.word(a) for a in node.args], name)
+        elif attr in ("flushall", "flushdb") and any(i.split(".")[0] == "redis" for i in self.imports.values()):
+            self.emit("redis-cli", [Word(attr)], name)
+        elif attr in ("append", "extend") and isinstance(func.value, ast.Name) and node.args:
+            self.grown(func.value.id, node.args[0], attr)
+
+    def grown(self, name: str, more: ast.expr, how: str) -> None:
+        """A list that a name stands for gets more words before it is run."""
+        known = self.values.get(name)
+        if isinstance(known, ast.List):
+            added = more.elts if how == "extend" and isinstance(more, (ast.List, ast.Tuple)) else [more]
+            self.values[name] = ast.List([*known.elts, *added], ast.Load())
 
     def own_command(self, node: ast.Call) -> None:
         """A call of our own command line is the command with its words."""
-        given = node.args[0] if node.args else _keyword(node, "args")
+        given = node.args[0] if node.args else keyword(node, "args")
         value = self.values.get(given.id, given) if isinstance(given, ast.Name) else given
         if isinstance(value, (ast.List, ast.Tuple)):
             self.emit("infer-forge", [self.word(e) for e in value.elts], "infer_forge.cli")
@@ -450,10 +389,6 @@ class _Code(Values):
             self.emit("kill", [Word("-KILL"), self.word(value.args[0] if value.args else None)], "psutil.Process")
         elif isinstance(owner, ast.Name) and "children" in self.iterated.get(owner.id, ""):
             self.unknown("a kill of child processes")
-
-
-def _keyword(node: ast.Call, name: str) -> ast.expr | None:
-    return next((k.value for k in node.keywords if k.arg == name), None)
 
 
 def _leading_text(node: ast.expr | None) -> str | None:

@@ -12,15 +12,13 @@ from typing import Any
 
 from infer_forge.guard.model import Word
 
-_WEB = re.compile(r"^(?:requests|httpx|aiohttp|urllib3|urllib\.request)\.")
 _METHODS = frozenset(("post", "put", "patch", "delete", "request", "urlopen"))
-_HUB_UPLOADS = re.compile(r"^(?:upload_\w+|create_commit\w*|push_to_hub\w*|duplicate_\w+)$")
-_HUB_CHANGES = re.compile(r"^(?:create|delete|move|update|super_squash|add|merge|comment)_\w+$")
-_STORES = re.compile(r"^(?:boto3|google\.cloud|azure|s3fs|gcsfs|minio|oss2)\.")
-_STORE_WRITES = re.compile(r"^(?:upload|put|copy)(?:_|$)")
-_STORE_DELETES = re.compile(r"^(?:delete|terminate|remove|rm)(?:_|$)")
-_KUBE = re.compile(r"^(delete|create|patch|replace)_(?:namespaced_|collection_namespaced_)?(\w+)$")
-_FORGE = re.compile(r"^(?:create|delete|edit|merge|add|remove|update|upload|close)(?:_\w+)?$")
+_HUB_UPLOADS = r"^(?:upload_\w+|create_commit\w*|push_to_hub\w*|duplicate_\w+)$"
+_HUB_CHANGES = r"^(?:create|delete|move|update|super_squash|add|merge|comment)_\w+$"
+_STORE_WRITES = r"^(?:upload|put|copy)(?:_|$)"
+_STORE_DELETES = r"^(?:delete|terminate|remove|rm)(?:_|$)"
+_KUBE = r"^(delete|create|patch|replace)_(?:namespaced_|collection_namespaced_)?(\w+)$"
+_FORGE = r"^(?:create|delete|edit|merge|add|remove|update|upload|close)(?:_\w+)?$"
 _GIT_KEYWORDS = ("force", "tags", "hard", "mirror", "delete", "all", "no_verify", "force_with_lease", "amend")
 
 
@@ -35,8 +33,8 @@ def call(code: Any, node: ast.Call, name: str) -> bool:
     head, _, last = name.rpartition(".")
     if last in ("push_to_hub", "push_to_hub_mixin"):
         return _hub(code, node, head, last)
-    for pattern, handler in _LIBRARIES:
-        if pattern.match(name):
+    for beginnings, handler in _LIBRARIES:
+        if name.startswith(beginnings):
             return handler(code, node, head, last)
     return False
 
@@ -123,19 +121,19 @@ def _file_of(code: Any, node: ast.expr | None) -> str:
 
 
 def _hub(code: Any, node: ast.Call, _head: str, last: str) -> bool:
-    if _HUB_UPLOADS.match(last):
+    if re.match(_HUB_UPLOADS, last):
         repo = code.text(_given(node, 9 if last.startswith("upload") else 0, "repo_id")) or "repo"
         path = code.text(_given(node, 0, "folder_path", "path_or_fileobj")) if last.startswith("upload") else None
         code.emit("hf", [Word("upload"), Word(repo), *([Word(path, quoted=True)] if path else [])], last)
-    elif _HUB_CHANGES.match(last):
+    elif re.match(_HUB_CHANGES, last):
         code.emit("hf", [Word("repo"), Word("delete" if last.startswith("delete") else "settings")], last)
     return True
 
 
 def _store(code: Any, node: ast.Call, head: str, last: str) -> bool:
-    if _STORE_DELETES.match(last):
+    if re.match(_STORE_DELETES, last):
         code.emit("aws", [Word("s3"), Word("rm"), Word("s3://bucket/key")], f"{head.split('.')[0]}: {last}")
-    elif _STORE_WRITES.match(last):
+    elif re.match(_STORE_WRITES, last):
         path = code.text(_given(node, 0, "Filename", "filename", "lpath")) or "file"
         code.emit("aws", [Word("s3"), Word("cp"), Word(path, quoted=True), Word("s3://bucket/key")], last)
     return True
@@ -158,7 +156,7 @@ def _remote(code: Any, node: ast.Call, head: str, last: str) -> bool:
 
 
 def _kube(code: Any, node: ast.Call, _head: str, last: str) -> bool:
-    match = _KUBE.match(last)
+    match = re.match(_KUBE, last)
     if match is None:
         return False
     verb, kind = match.groups()
@@ -195,7 +193,7 @@ def _git(code: Any, node: ast.Call, head: str, last: str) -> bool:
 
 
 def _forge(code: Any, _node: ast.Call, _head: str, last: str) -> bool:
-    if _FORGE.match(last):
+    if re.match(_FORGE, last):
         hard = last.startswith(("merge", "delete", "update", "remove"))
         code.emit("gh", [Word("pr"), Word("merge" if hard else "comment")], f"github: {last}")
     return True
@@ -212,13 +210,13 @@ def _archive(code: Any, node: ast.Call, _head: str, last: str) -> bool:
 
 
 _Handler = Callable[[Any, ast.Call, str, str], bool]
-_LIBRARIES: tuple[tuple[re.Pattern[str], _Handler], ...] = (
-    (_WEB, _web),
-    (re.compile(r"^huggingface_hub\."), _hub),
-    (_STORES, _store),
-    (re.compile(r"^(?:paramiko|fabric)\."), _remote),
-    (re.compile(r"^kubernetes\."), _kube),
-    (re.compile(r"^git\.Repo\b"), _git),
-    (re.compile(r"^(?:github|gitlab)\."), _forge),
-    (re.compile(r"^(?:tarfile|zipfile)\.|^shutil\.unpack_archive$"), _archive),
+_LIBRARIES: tuple[tuple[tuple[str, ...], _Handler], ...] = (
+    (("requests.", "httpx.", "aiohttp.", "urllib3.", "urllib.request."), _web),
+    (("huggingface_hub.",), _hub),
+    (("boto3.", "google.cloud.", "azure.", "s3fs.", "gcsfs.", "minio.", "oss2."), _store),
+    (("paramiko.", "fabric."), _remote),
+    (("kubernetes.",), _kube),
+    (("git.Repo",), _git),
+    (("github.", "gitlab."), _forge),
+    (("tarfile.", "zipfile.", "shutil.unpack_archive"), _archive),
 )

@@ -37,6 +37,8 @@ class Values:
         self.values: dict[str, ast.expr] = {}
         self.iterated: dict[str, str] = {}
         self.stored: set[str] = set()
+        self.branched: set[int] = set()
+        self.possible: dict[str, list[ast.expr]] = {}
         self.rebound: set[str] = set()
 
     def dotted(self, node: ast.expr, level: int = 0) -> str:

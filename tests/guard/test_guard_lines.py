@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 LINES = Path(__file__).parent / "lines"
-ATTACKS = [f"attacks_{i}.txt" for i in range(1, 6)]
+ATTACKS = [f"attacks_{i}.txt" for i in range(1, 7)]
 ORDINARY = [f"ordinary_{i}.txt" for i in range(1, 4)]
 KINDS = ("deny ", "stop ", "pass ")
 

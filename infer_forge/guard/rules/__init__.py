@@ -29,6 +29,7 @@ _PROGRAMS: dict[str, str] = {
     ),
     "gpu.engine": "sglang vllm trtllm-serve torchrun accelerate deepspeed python",
     "files.remove": "rm rmdir unlink shred srm wipe trash trash-put rimraf gio",
+    "data.compress": "gzip pigz bzip2 xz zstd lz4",
     "files.truncate": "truncate fallocate",
     "files.move": "mv rename mmv",
     "files.copy": "cp install ln scp sponge",

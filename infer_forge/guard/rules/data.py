@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import ASK, DENY, Cmd, Word
-from infer_forge.guard.rules import option, plain_targets
+from infer_forge.guard.rules import flag, option, plain_targets
 from infer_forge.guard.rules.where import candidates, matches
 
 _REMOTE = re.compile(r"^(?:[^/\s@:]+@)?([A-Za-z0-9][\w.-]*):(?!\\|//)(.*)$")
@@ -253,3 +253,15 @@ def scratch(cmd: Cmd, bench: Any) -> None:
     folder = option(cmd, "--basetemp")
     if folder is not None:
         remove(cmd.inner([Word("rm"), Word("-rf"), folder], cmd.name), bench)
+
+
+def compress(cmd: Cmd, bench: Any) -> None:
+    """gzip and its kin put another file in the place of each, unless they keep it."""
+    from infer_forge.guard.rules.files import remove
+
+    keeps = cmd.name in ("zstd", "lz4") and not flag(cmd, "", "--rm")
+    if keeps or flag(cmd, "cklthV", "--stdout", "--keep", "--list", "--test", "--help", "--version", "--to-stdout"):
+        return
+    targets = plain_targets(cmd, "SbpPT", ("--suffix", "--threads"))
+    if targets:
+        remove(cmd.inner([Word("rm"), *targets], cmd.name), bench)

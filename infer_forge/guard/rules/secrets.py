@@ -248,6 +248,8 @@ def files(cmd: Cmd, bench: Any) -> None:
 
 def _file(word: Word, cmd: Cmd, bench: Any) -> None:
     path = word.text.split(":", 1)[-1] if cmd.name in ("scp", "rsync") else word.text
+    if word.glob and path.endswith("/*"):
+        path = path[:-2]
     if word.dyn and "HF_HOME" in word.names:
         path = f"/.cache/huggingface{path}"
     if path and matches(path, bench.pol["secret_files"]) and not matches(path, bench.pol["secret_files_not"]):

@@ -40,7 +40,7 @@ def store(cmd: Cmd, bench: Any) -> None:
     if not parsed.verb or f" {parsed.verb} " in _GIT_READS or not bench.here(cmd):
         return
     for folder in parsed.cwds:
-        pushed = parsed.texts() if parsed.verb == "push" else []
+        pushed = parsed.texts() if parsed.verb in ("push", "config") else []
         for place in (folder, gitcmd.git_dir_of(folder, parsed.git_dir) or parsed.git_dir, *pushed):
             path = os.path.realpath(os.path.join(folder or "/", place)) if place and "\0" not in place else ""
             if path and guarded(path, bench):
@@ -132,7 +132,7 @@ _READS = frozenset(
         "du", "tree", "find", "fd", "jq", "xxd", "od", "hexdump", "strings", "cut", "uniq", "column", "infer-forge",
         "infer-forge-guard", "yamllint", "prettier", "check-jsonschema", "ajv", "export", "true", ":", "which",
         "type", "ssh", "scp", "source", ".", "for", "case", "exit", "sudo", "env", "nice", "timeout", "time",
-        "xargs", "base64", "zcat", "gzip", "docker", "podman", "claude", "codex", "gh", "glab",
+        "xargs", "base64", "zcat", "docker", "podman", "claude", "codex", "gh", "glab",
     )
 )  # fmt: skip
 _JUDGED = ("files.", "traceable.")

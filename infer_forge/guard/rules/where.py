@@ -30,7 +30,7 @@ def candidates(word: Word, cmd: Cmd, bench: Any, *, follow: bool) -> list[str] |
     text = word.text
     if text.startswith("~") and not word.quoted:
         text = bench.ctx.home + text[1:] if text[1:2] in ("", "/") else f"/home/{text[1:]}"
-    text = _through_link(text, bench)
+    text = _through_link(text, bench, follow and cmd.name != "ln")
     out: list[str] = []
     for cwd in cmd.cwds:
         if text.startswith("/"):
@@ -59,12 +59,12 @@ def candidates(word: Word, cmd: Cmd, bench: Any, *, follow: bool) -> list[str] |
     return list(dict.fromkeys(out))
 
 
-def _through_link(text: str, bench: Any) -> str:
+def _through_link(text: str, bench: Any, follow: bool) -> str:
     """A path below a symbolic link that the same command line makes, as it will be found."""
     linked: dict[str, str] = bench.shell.notes.get("linked") or {}
     for name, target in linked.items():
         clean = os.path.normpath(text) if linked else text
-        if clean.startswith(f"{name}/"):
+        if clean.startswith(f"{name}/") or (follow and clean == name):
             real = target if target.startswith(("/", "~")) else os.path.join(os.path.dirname(name), target)
             real = bench.ctx.home + real[1:] if real.startswith("~/") or real == "~" else real
             return real.rstrip("/") + clean[len(name) :]
