@@ -136,8 +136,10 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     """Number the layers, and say which passes are partial.
 
     A pass with fewer layers than the others of its kind is partial only where the capture can have cut it: it is the first or
-    the last on the device, or it stands outside the annotations. A pass cut at its head is numbered from its tail.
+    the last on the device, or it stands outside the annotations. A pass cut at its head is numbered from its tail. In a file that
+    was cut off the annotation of the last pass tells when it ended, not that its kernels are all there.
     """
+    torn = lane.trace.coverage.truncated is not None
     for draft in drafts:
         rows = draft.rows
         inside = [r for layer in draft.layers for h in layer.halves for r in h.rows]
@@ -156,7 +158,7 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     for draft in drafts:
         if not draft.layers or not usual:
             continue
-        edge = (draft.first or draft.last) and draft.window < 0
+        edge = (draft.first or draft.last) and (draft.window < 0 or (torn and draft.last))
         short = len(draft.layers) < usual
         has_head = headless or (draft.head > 0 and (_edge(lane, draft, True) in heads or not heads))
         has_tail = tailless or draft.tail > 0
@@ -166,7 +168,7 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         ended = _complete(draft.layers[-1], lane, False)
         if not edge and not (short and draft.window < 0):
             continue
-        if draft.first and (short or not begun or not has_head):
+        if draft.first and draft.window < 0 and (short or not begun or not has_head):
             draft.partial = "partial: the capture began inside it"
             draft.layers[0].cut = not begun
             reaches = has_tail or not draft.last  # other passes follow: its own end, if nothing else, was recorded
@@ -178,7 +180,7 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
                 draft.partial = "partial: the capture began and ended inside it"
                 draft.relative = not _fit(draft, whole, usual)
         elif draft.last and (short or not ended or not has_tail):
-            draft.partial = "partial: the capture ended inside it"
+            draft.partial = f"partial: the {'file was cut off' if torn else 'capture ended'} inside it"
             draft.layers[-1].cut = not ended
         elif short:
             draft.partial = f"partial: {len(draft.layers)} layers outside of every annotation"

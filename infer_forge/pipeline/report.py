@@ -29,6 +29,7 @@ from infer_forge.pipeline.model import Lane, Options, Pass, of_step
 from infer_forge.pipeline.model_config import ModelShape, read_config
 from infer_forge.pipeline.read import Sources, read
 from infer_forge.pipeline.tables import View
+from infer_forge.trace.columns import WorkKind
 
 _STAGES = ("prefill", "decode", "mixed", "denoise", "step", stage.UNKNOWN, "all")
 
@@ -297,11 +298,21 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
                 next_step="infer-forge triage TRACE, then this again (or --no-triage)",
             )
         )
+    report.findings += _reading(found)
     for one in lanes:
         for text in one.notes:
             where = f"rank {one.rank}: " if len(lanes) > 1 else ""
             report.findings.append(Finding("LAYER_COUNT" if "config" in text else "STRUCTURE", where + text, "warning"))
-    if not any(p.layers for p in lane.passes):
+    if not bool((lane.trace.work.kind == WorkKind.KERNEL).any()):
+        report.findings.append(
+            Finding(
+                "NO_KERNELS",
+                "the trace holds no kernel, only copies and memsets",
+                "warning",
+                next_step="record while the server works, with kernels traced (ProfilerActivity.CUDA, nsys --trace cuda)",
+            )
+        )
+    elif not any(p.layers for p in lane.passes):
         report.findings.append(
             Finding(
                 "NO_LAYERS",
@@ -327,6 +338,22 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
             report.extra.setdefault("dominant", {})[v.stage] = words
     for skipped in found.skipped[:5]:
         report.findings.append(Finding("SKIPPED", f"{skipped.path.name}: {skipped.reason}", "info"))
+
+
+def _reading(found: Sources) -> list[Finding]:
+    """What of the files could not be read: it is in no pass and no sum."""
+    said: list[Finding] = []
+    for trace in {s.trace.path: s.trace for s in found.ranks}.values():
+        c, name = trace.coverage, trace.path.name
+        if c.truncated or c.events_lost or c.bytes_lost:
+            text = f"{name} is damaged: {c.events_lost} events and {c.bytes_lost} bytes lost"
+            text += f", {c.truncated}" if c.truncated else ""
+            step = "passes and layers are of what could be read; capture again"
+            said.append(Finding("DAMAGED_FILE", text, "warning", c.events_lost, 0, step))
+        if c.device_events_unusable:
+            text = f"{name}: {c.device_events_unusable} device events without a usable time are in no pass and no sum"
+            said.append(Finding("UNUSABLE_EVENTS", text, "warning", c.device_events_unusable, 0, "capture again"))
+    return said
 
 
 def _compare(report: Report, views: list[View], options: Options) -> None:

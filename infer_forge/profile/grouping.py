@@ -35,16 +35,20 @@ def group(keys: npt.NDArray[np.integer], size: int) -> Groups:
 
 
 def compact(values: npt.NDArray[np.integer]) -> tuple[I64, I64]:
-    """Per row the place of its value among the distinct values, and those values. Values are at least -1."""
+    """Per row the place of its value among the distinct values, and those values."""
     if not len(values):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    shifted = values.astype(np.int64) + 1
+    least = min(int(values.min()), -1)  # -1 is unknown; a damaged file has others
+    if int(values.max()) - least >= _MOST_BINS:
+        distinct_values, place = np.unique(values.astype(np.int64), return_inverse=True)
+        return place.astype(np.int64), distinct_values
+    shifted = values.astype(np.int64) - least
     found = group(shifted, int(shifted.max()) + 1)
-    return found.place, found.keys - 1
+    return found.place, found.keys + least
 
 
 def distinct(values: npt.NDArray[np.integer]) -> list[int]:
-    """The distinct values (at least -1), ascending. Unlike `np.unique` it imports nothing and does not sort."""
+    """The distinct values, ascending. Unlike `np.unique` it imports nothing and does not sort."""
     return compact(values)[1].tolist()
 
 

@@ -7,7 +7,7 @@ from infer_forge.profile.host import inflated
 from infer_forge.profile.scene import Scene
 from infer_forge.profile.thresholds import thresholds
 from infer_forge.profile.timeline import Timeline, stage_steps
-from infer_forge.trace.columns import Link
+from infer_forge.trace.columns import Link, WorkKind
 
 
 def health(scene: Scene, line: Timeline, *, mapped: bool) -> list[Finding]:
@@ -39,6 +39,10 @@ def _reading(scene: Scene) -> list[Finding]:
     if c.device_events_unusable:
         text = f"{c.device_events_unusable} device events without a usable time are in no sum"
         out.append(Finding("UNUSABLE_EVENTS", text, "warning", c.device_events_unusable, 0, "capture again"))
+    if len(scene.work) and not bool((scene.work.kind == WorkKind.KERNEL).any()):
+        step = "record while the server works, with kernels traced (ProfilerActivity.CUDA, nsys --trace cuda)"
+        text = "the trace holds no kernel, only copies and memsets"
+        out.append(Finding("NO_KERNELS", text, "warning", 0, 0, step))
     if c.unknown_categories:
         names = ", ".join(sorted(k or "(none)" for k in c.unknown_categories)[:5])
         text = f"event categories that this reader does not know are in no table: {names}"

@@ -76,6 +76,9 @@ def seems(head: bytes) -> tuple[str, str]:
                 return what, step
         return "JSON of another kind (no traceEvents array)", _NEXT
     if b"Time (%)" in text and b"Total Time (ns)" in text:
+        if not re.search(rb'Time \(%\)"?,', text):
+            step = "write it as CSV: nsys stats --report cuda_gpu_kern_sum --format csv FILE"
+            return "a kernel summary of nsys as text", step
         return (
             "a kernel summary of nsys (sums, no launches)",
             "give it to `infer-forge triage`, or the SQLite export of the recording",

@@ -35,6 +35,8 @@ _COPY = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "D
 _MEMORY = {0: "Pageable", 1: "Pinned", 2: "Device", 3: "Array", 4: "Managed", 5: "Device Static", 6: "Managed Static"}
 _SYNC = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 _NONE = 0xFFFFFFFF
+_MOST_NS = 1 << 58
+"""No kernel runs nine years: a longer one has a damaged end, and sums of such ones would overflow."""
 _VERSIONED = re.compile(r"_v\d+$")
 _OP = re.compile(
     r"^((?:aten|c10d|sgl_kernel|_C|_C_cache_ops|vllm|sglang|torch)::\w+)(?:, seq = -?\d+)?(?:, op_id = \d+)?(?:, sizes = (\[.*\]))?$"
@@ -199,7 +201,7 @@ class _Reader:
         parts = [self._kernels(), self._copies(), self._sets(), self._graphs()]
         pids = [p for _, owners in parts for p in owners]
         work = DeviceWork.joined([table for table, _ in parts])
-        good = (work.dur_ns >= 0) & (work.ts_ns >= 0)
+        good = (work.dur_ns >= 0) & (work.ts_ns >= 0) & (work.dur_ns < _MOST_NS)
         coverage.device_events_unusable = int((~good).sum())
         coverage.events_read += len(work)
         order = np.flatnonzero(good)

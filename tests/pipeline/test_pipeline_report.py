@@ -88,6 +88,25 @@ def test_cut_passes_are_partial_numbered_from_their_end_and_never_chosen(
     assert not chosen & {rows[0]["pass"], rows[-1]["pass"]}
 
 
+@pytest.mark.parametrize("with_config", [True, False])
+def test_the_last_pass_of_a_file_that_was_cut_off_is_partial_and_never_chosen(
+    made: Callable[..., tuple[Path, Path]], tmp_path: Path, with_config: bool
+) -> None:
+    trace, shape = made(SPECS["llama"])
+    text = gzip.decompress(trace.read_bytes())
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(text[: len(text) * 7 // 10])
+    report = run(cut, shape if with_config else None)
+    passes = report.tables["passes"].dicts()
+    assert 0 < passes[-1]["layers"] < 16
+    assert passes[-1]["note"].startswith("partial: the file was cut off inside it")
+    assert [p["note"] for p in passes[:-1]] == [""] * (len(passes) - 1)
+    assert {p["layers"] for p in passes[:-1]} == {16}
+    assert "DAMAGED_FILE" in {f.code for f in report.findings}
+    assert {r["stage"] for r in report.tables["layers"].dicts()} == {"prefill", "decode"}
+    assert len(report.tables["layers"]) == 32
+
+
 def test_a_slow_first_pass_is_cold_by_its_duration_against_the_later_ones(tmp_path: Path) -> None:
     files, _ = generate(replace(SPECS["llama"], cycles=4), tmp_path / "t.json", 105)
     document = json.loads(files[0].read_bytes())

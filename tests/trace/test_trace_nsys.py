@@ -240,6 +240,56 @@ def test_text_where_numbers_belong_is_a_damaged_export(tmp_path: Path) -> None:
         trace.load(tmp_path / "t.sqlite", cache=False)
 
 
+def test_an_export_with_copies_but_no_kernel_is_told_as_such(tmp_path: Path) -> None:
+    export = Export(tmp_path / "t.sqlite")
+    copies = "CUPTI_ACTIVITY_KIND_MEMCPY"
+    export.table(copies, export.schema[copies])
+    for place in range(3):
+        export.insert(copies, start=1000 * place, end=1000 * place + 500, streamId=7, copyKind=1, bytes=64)
+    export.close()
+    for report in (
+        profile.triage([tmp_path / "t.sqlite"], Options(cache=False)),
+        pipeline.analyse_pipeline([tmp_path / "t.sqlite"], PipelineOptions(no_triage=True, cache=False, keep=False)),
+    ):
+        codes = {f.code for f in report.findings}
+        assert "NO_KERNELS" in codes
+        assert "NO_LAYERS" not in codes
+
+
+@pytest.mark.parametrize("end", [(1 << 63) - 1, 0])
+def test_a_kernel_without_a_possible_end_is_in_no_sum_and_told(tmp_path: Path, end: int) -> None:
+    export = Export(tmp_path / "t.sqlite")
+    for _ in range(4):
+        export.kernel(LAYER[0])
+    export.db.execute(f"UPDATE {KERNELS} SET end = {end} WHERE correlationId < 3")
+    export.close()
+    loaded = trace.load(tmp_path / "t.sqlite", cache=False)
+    assert (len(loaded.work), loaded.coverage.device_events_unusable) == (2, 2)
+    options = PipelineOptions(no_triage=True, cache=False, keep=False)
+    report = pipeline.analyse_pipeline([tmp_path / "t.sqlite"], options)
+    assert [f.figure for f in report.findings if f.code == "UNUSABLE_EVENTS"] == [2]
+
+
+def test_a_device_number_below_every_other_is_a_device_of_its_own(tmp_path: Path) -> None:
+    export = Export(tmp_path / "t.sqlite")
+    for _ in range(4):
+        export.kernel(LAYER[0])
+    export.db.execute(f"UPDATE {KERNELS} SET deviceId = -7 WHERE correlationId < 3")
+    export.close()
+    report = profile.triage([tmp_path / "t.sqlite"], Options(cache=False, rank="all", min_share=0.0))
+    assert sum(r["launches"] for r in report.tables["kernel"].dicts()) == 4
+
+
+def test_a_kernel_summary_as_text_names_the_command_that_writes_the_csv(tmp_path: Path) -> None:
+    file = tmp_path / "sum.txt"
+    file.write_text(
+        " ** CUDA GPU Kernel Summary:\n\n Time (%)  Total Time (ns)  Instances  Name\n 75.0  3000  3  kernel\n"
+    )
+    with pytest.raises(InputUnusable) as told:
+        profile.triage([file], Options())
+    assert "--format csv" in str(told.value.next_step)
+
+
 def test_a_recording_is_exit_3_with_the_line_that_exports_it(tmp_path: Path) -> None:
     (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report" + bytes(200))
     words = [sys.executable, "-m", "infer_forge.cli.main", "triage", str(tmp_path / "run.nsys-rep")]
