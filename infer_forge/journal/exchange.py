@@ -14,7 +14,7 @@ from infer_forge.base.gitstore import Store
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import markdown, shipped
-from infer_forge.journal.model import DIMENSIONS, KINDS, Record, new_id
+from infer_forge.journal.model import DEEPEST, DIMENSIONS, KINDS, Record, deeper_than, new_id
 from infer_forge.journal.store import ID, REF, add
 
 _FIELDS = set(Record.model_fields) - {"id"}
@@ -39,11 +39,19 @@ def read_mapping(path: Path | None) -> dict[str, Any]:
     given = cast("dict[str, dict[str, Any] | None]", data) if isinstance(data, dict) else {"": None}
     if set(given) - set(known):
         raise InputUnusable("must be a mapping with fields, dims and defaults", where=str(path))
-    mapping: dict[str, dict[str, Any]] = {k: dict(given.get(k) or {}) for k in known}
-    unknown = ({*mapping["fields"].values()} | {*mapping["defaults"]}) - _FIELDS - {"dims"}
-    unknown |= {*mapping["dims"].values()} - set(DIMENSIONS)
+    mapping: dict[str, dict[str, Any]] = {k: given.get(k) or {} for k in known}
+    parts: dict[str, Any] = {**mapping}
+    defaults = parts["defaults"]
+    if isinstance(defaults, dict):
+        told = cast("dict[str, Any]", defaults)
+        parts |= {f"defaults.{k}": told.get(k, {}) for k in ("dims", "extra")}
+    for name, part in parts.items():
+        if not isinstance(part, dict):
+            raise InputUnusable(f"{name} is no mapping", where=str(path))
+    unknown = {str(v) for v in (*mapping["fields"].values(), *mapping["defaults"])} - _FIELDS - {"dims"}
+    unknown |= {str(v) for v in mapping["dims"].values()} - set(DIMENSIONS)
     if unknown:
-        raise InputUnusable(f"records have no {', '.join(sorted(map(str, unknown)))}", where=str(path))
+        raise InputUnusable(f"records have no {', '.join(sorted(unknown))}", where=str(path))
     return mapping
 
 
@@ -147,18 +155,23 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
         del theirs["id"]  # what was edited is another record
     fields: dict[str, Any] = dict(mapping["defaults"])
     dims: dict[str, Any] = dict(fields.pop("dims", {}))
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = dict(fields.pop("extra", {}))
     for key, value in theirs.items():
-        if key in ("dims", "extra") and isinstance(value, dict):  # as in a record of ours
-            (dims if key == "dims" else extra).update(cast("dict[str, Any]", value))
+        name = mapping["fields"].get(key, key)
+        if name in ("dims", "extra") and isinstance(value, dict):  # as in a record of ours
+            (dims if name == "dims" else extra).update(cast("dict[str, Any]", value))
         elif key in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
             dims[mapping["dims"].get(key, key)] = value
-        elif key in mapping["fields"] or key in _FIELDS:
-            fields[mapping["fields"].get(key, key)] = value
+        elif name in _FIELDS - {"dims", "extra"}:
+            fields[name] = value
+        elif deeper_than(value, DEEPEST):
+            raise InputUnusable(f"{key}: is nested more than {DEEPEST} deep", where=place)
         else:
             extra[str(key)] = (
                 jsonio.loads(jsonio.dumps(value)) if not isinstance(value, (datetime.date,)) else value.isoformat()
             )
+    if "body" in fields:  # by the mapping
+        body = "\n\n".join(str(part) for part in (fields.pop("body"), body) if part)
     first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), Path(place).stem)
     fields.setdefault("title", first[:300] if len(first) >= 3 else Path(place).stem)
     fields.setdefault("kind", "note")

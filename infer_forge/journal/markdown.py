@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.journal import front_matter
@@ -52,9 +52,28 @@ def by_yaml(head: str, where: str) -> Any:
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return yaml.load(head, Loader=loader)
+        found: Any = yaml.load(head, Loader=loader)
     except (yaml.YAMLError, ValueError, RecursionError) as exc:  # ValueError: a date that is none, such as 2026-13-01
         raise InputUnusable(f"front matter is no YAML ({' '.join(str(exc).split())[:120]})", where=where) from None
+    if _parts_beyond(found, len(head) + 1):
+        raise InputUnusable("front matter refers to itself, or to so much that it grows", where=where)
+    return found
+
+
+def _parts_beyond(value: Any, most: int) -> bool:
+    """Whether a value has more parts than characters that it was read from: only anchors that repeat or hold themselves do that."""
+    open_parts: list[Any] = [value]
+    seen = 0
+    while open_parts:
+        part = open_parts.pop()
+        seen += 1
+        if seen > most:
+            return True
+        if isinstance(part, dict):
+            open_parts += cast("dict[Any, Any]", part).values()
+        elif isinstance(part, list):
+            open_parts += cast("list[Any]", part)
+    return False
 
 
 def body_of(text: str) -> str:

@@ -48,6 +48,26 @@ DIMENSIONS = (
 _ALIASED = ("model", "gpu", "framework", "precision")
 
 
+DEEPEST = 64
+"""Nesting that a record may have: what lies deeper cannot be written by every serializer."""
+
+
+def deeper_than(value: Any, most: int) -> bool:
+    """Whether mappings and lists stand in one another more than so many times."""
+    level: list[Any] = [value]
+    for _ in range(most + 1):
+        parts: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                parts += cast("dict[Any, Any]", part).values()
+            elif isinstance(part, list):
+                parts += cast("list[Any]", part)
+        level = [p for p in parts if isinstance(p, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
@@ -112,7 +132,7 @@ class Record(_Strict):
     deployment_point: DeploymentPoint | None = None
     contract_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     metric: str | None = None
-    value: float | None = None
+    value: float | None = Field(default=None, allow_inf_nan=False)
     unit: str | None = None
     higher_is_better: bool | None = None
     verdict: str | None = None
@@ -131,7 +151,14 @@ class Record(_Strict):
     @field_validator("created")
     @classmethod
     def _aware(cls, value: datetime.datetime) -> datetime.datetime:
-        return value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+        aware = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
+        try:
+            year = aware.astimezone(datetime.timezone.utc).year
+        except OverflowError:
+            year = 0
+        if year < 1000:  # an id holds four digits of it
+            raise ValueError("no date that a record can have")
+        return aware
 
     @field_validator("dims", mode="before")
     @classmethod
@@ -144,6 +171,13 @@ class Record(_Strict):
             raise ValueError(f"no such dimension: {', '.join(sorted(unknown))}; known are {', '.join(DIMENSIONS)}")
         lists: dict[str, list[Any]] = {k: v if isinstance(v, list) else [v] for k, v in given.items() if v is not None}
         return {k: [canonical(k, str(x)) if k in _ALIASED else str(x).strip() for x in v] for k, v in lists.items()}
+
+    @field_validator("extra", "deployment_point", mode="before")
+    @classmethod
+    def _not_too_deep(cls, value: Any) -> Any:
+        if deeper_than(value, DEEPEST):
+            raise ValueError(f"is nested more than {DEEPEST} deep")
+        return value
 
     @field_validator("deployment_point", mode="before")
     @classmethod

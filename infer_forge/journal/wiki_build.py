@@ -37,7 +37,9 @@ def build_wiki(store: Store, out: Path | None = None, *, html_site: bool = False
     """
     folder = out or wiki_folder(html_site)
     if folder.exists() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
-        raise UsageFault("holds files and is no wiki", where=str(folder), next_step="name an empty folder with --out")
+        raise UsageFault(
+            "holds files and is no wiki", where=str(folder), next_step="name an empty folder with --folder"
+        )
     return ask(store, lambda db: _Build(store, db, folder, html_site).report())
 
 

@@ -234,6 +234,63 @@ def test_a_mapping_with_unknown_names_is_refused(tmp_path: Path) -> None:
         read_mapping(mapping)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("fields: [a]", "fields is no mapping"),
+        ("defaults: 3", "defaults is no mapping"),
+        ("defaults: {dims: 3}", "defaults.dims is no mapping"),
+        ("defaults: {extra: x}", "defaults.extra is no mapping"),
+        ("fields: {a: [title]}", "records have no"),
+        ("dims: {a: [gpu]}", "records have no"),
+    ],
+)
+def test_a_mapping_of_another_shape_is_refused(text: str, why: str, tmp_path: Path) -> None:
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text(text)
+    with pytest.raises(InputUnusable, match=why):
+        read_mapping(mapping)
+
+
+def test_a_mapping_may_name_the_text_and_what_has_another_shape_than_ours_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"title": "one", "content": "told", "dims": [1], "extra": "more", "tags": {"gpu": "H200"}}\n'
+    )
+    mapping = tmp_path / "map.yaml"
+    mapping.write_text("fields: {content: body, tags: dims}\ndefaults: {extra: {team: x}}\n")
+    with open_store() as store:
+        (one,) = import_notes(store, tmp_path / "a.jsonl", read_mapping(mapping)).extra["ids"]
+        record = get(store, one)
+    assert record.body == "told"
+    assert record.extra == {"team": "x", "dims": [1], "extra": "more"}
+    assert record.dims == {"gpu": ["NVIDIA H200"]}
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        ("extra: &x {a: *x}", "refers to itself"),
+        ("a: &x [*x]", "refers to itself"),
+        ("a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\nc: &c [*b, *b, *b, *b]\nd: [*c, *c, *c, *c]", "refers to itself"),
+        (f"extra: {{a: {'[' * 200}{']' * 200}}}", "nested more than"),
+        (f"other: {'[' * 200}{']' * 200}", "nested more than"),
+        ("value: .nan", "finite"),
+        ("value: -.inf", "finite"),
+        ("created: 0001-01-01T00:00:00+14:00", "no date"),
+        ("created: '0900-01-01T00:00:00Z'", "no date"),
+    ],
+)
+def test_one_note_that_cannot_be_a_record_is_told_and_stops_no_other(head: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"---\ntitle: bad one\n{head}\n---\n")
+    (tmp_path / "b.md").write_text("---\ntitle: good one\n---\n")
+    with open_store() as store:
+        report = import_notes(store, tmp_path, read_mapping(None))
+    assert len(report.extra["ids"]) == 1
+    ((place, told),) = report.tables["refused"].rows
+    assert Path(place).name == "a.md"
+    assert why in told
+
+
 # The schema
 
 
