@@ -115,7 +115,9 @@ def command(
     from infer_forge.engines.frameworks import canonical
 
     if campaign and (input_len or output_len):
-        raise UsageFault("--campaign gives the lengths; leave --input-len and --output-len out")
+        raise UsageFault(
+            "--campaign gives the lengths already", next_step="leave --input-len and --output-len out, or --campaign"
+        )
     wanted = {n: Shape(*_DEFAULT[n]) for n in WORKLOADS[workload]}
     scenario = None
     if campaign:

@@ -153,11 +153,11 @@ def require_device_work(trace: Trace) -> None:
     """
     if len(trace.work):
         return
-    raise InputUnusable(
-        f"the trace has no GPU events: {no_work_reason(trace)}",
-        where=str(trace.path),
-        next_step="profile with ProfilerActivity.CUDA while the server works, in the process that launches the kernels",
-    )
+    c = trace.coverage
+    step = "profile with ProfilerActivity.CUDA while the server works, in the process that launches the kernels"
+    if c.truncated or c.device_events_lost or c.device_events_unusable:
+        step = "copy the whole file again, or record the trace again"
+    raise InputUnusable(f"the trace has no GPU events: {no_work_reason(trace)}", where=str(trace.path), next_step=step)
 
 
 def no_work_reason(trace: Trace) -> str:

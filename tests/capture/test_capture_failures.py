@@ -72,3 +72,9 @@ def test_a_record_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     done = run(str(tmp_path / "out"), "--url", "http://127.0.0.1:1", "--record", str(record))
     assert done.returncode == 3, done.stderr
     assert "engine start" in done.stderr
+
+
+def test_lengths_given_twice_say_which_to_leave_out(tmp_path: Path) -> None:
+    done = run(str(tmp_path / "out"), "--url", "http://127.0.0.1:1", "--campaign", str(tmp_path), "--input-len", "5")
+    assert done.returncode == 2
+    assert "next: leave" in done.stderr

@@ -15,7 +15,7 @@ import pytest
 
 from infer_forge.base.errors import InputUnusable
 from infer_forge.trace.model import Trace
-from infer_forge.trace.read import parse
+from infer_forge.trace.read import parse, require_device_work
 from trace_gen import SPECS, generate
 
 Write = Callable[..., Path]
@@ -229,3 +229,13 @@ def test_mutated_copies_never_crash_hang_or_report_a_wrong_sum_silently(
         if not trace.coverage.lossy:
             plain = gzip.decompress(mutant) if mutant[:2] == b"\x1f\x8b" else mutant
             assert int(trace.work.dur_ns.sum()) in (naive_ns(plain), truth)
+
+
+def test_a_file_that_lost_its_device_work_is_not_blamed_on_the_profiler(tmp_path: Path, raw: bytes) -> None:
+    cut, damaged = tmp_path / "cut.json", tmp_path / "damaged.json"
+    cut.write_bytes(raw[:3000])
+    damaged.write_text('{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","ts":1,"dur":-5,"args":{"device":0}}]}')
+    for file in (cut, damaged):
+        with pytest.raises(InputUnusable) as told:
+            require_device_work(parse(file))
+        assert "again" in str(told.value.next_step)
