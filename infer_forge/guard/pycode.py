@@ -243,6 +243,7 @@ class _Code(Order):
 
     def program(self, node: ast.expr | None, name: str, _shell: ast.expr | None) -> None:
         value: ast.expr | None = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
+        value = self.joined(value)
         if isinstance(value, (ast.List, ast.Tuple)):
             words = [self.word(e) for e in value.elts]
             if words and words[0].dyn:
@@ -266,6 +267,19 @@ class _Code(Order):
             self.shell(value.func.value, name)
         else:
             self.shell(value, name)
+
+    def joined(self, node: ast.expr | None, level: int = 0) -> ast.expr | None:
+        """`["a"] + rest` as one list, with an unknown word for a rest that is not spelled out; anything else as it is."""
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or level > 12:
+            return node
+        left, right = (
+            self.joined(self.values.get(n.id, n) if isinstance(n, ast.Name) else n, level + 1)
+            for n in (node.left, node.right)
+        )
+        if not isinstance(left, (ast.List, ast.Tuple)):
+            return node
+        rest = right.elts if isinstance(right, (ast.List, ast.Tuple)) else [ast.Name("__unknown", ast.Load())]
+        return ast.List([*left.elts, *rest], ast.Load())
 
     def vector(self, node: ast.Call, name: str) -> None:
         args = list(node.args)
