@@ -114,7 +114,7 @@ class Report:
         extra: further top-level JSON keys, as the verb documents them.
         summary: lines for people, printed first.
         next_step: the one thing to do next.
-        text: replaces the generated text form when a verb prints its own; JSON and Markdown are not touched.
+        text: replaces the generated text form when a verb prints its own; JSON is not touched, Markdown only where there is nothing else.
     """
 
     kind: str
@@ -152,6 +152,8 @@ class Report:
         if form == "json":
             return jsonio.dumps(self.to_json()).decode()
         if form == "md":
+            if self.text is not None and not (self.summary or self.tables or self.findings):
+                return visible(self.text)  # the answer is that text alone
             return self._render(heading="## ", table=Table.to_md)
         if form == "text":
             return visible(self.text) if self.text is not None else self._render("", lambda t: t.to_text(width))

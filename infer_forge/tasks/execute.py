@@ -297,11 +297,12 @@ def _result(execution: Execution, phase: str, code: int | None, ended_by: str | 
 
 
 def _seconds(folder: Path, began: float) -> float | None:
-    """Time from the intent to the exit file."""
+    """Time from the intent to the exit file; None when that file is absent, or the clock was set back meanwhile."""
     try:
-        return round((folder / "exit").stat().st_mtime - began, 3)
+        passed = round((folder / "exit").stat().st_mtime - began, 3)
     except OSError:
         return None
+    return passed if passed >= 0 else None
 
 
 def _file_facts(path: Path) -> dict[str, Any] | None:

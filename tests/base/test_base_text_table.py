@@ -101,3 +101,9 @@ def test_a_text_of_somebody_moves_no_cursor_and_turns_no_line() -> None:
         assert not set("\x1b\r\u202e\x9b") & set(report.render(form))
     report.text = hostile
     assert report.render("text") == shown
+
+
+def test_a_report_that_is_one_text_shows_it_in_markdown_too() -> None:
+    report = Report("task_prompt")
+    report.text = "/goal do it"
+    assert report.render("md") == "/goal do it"

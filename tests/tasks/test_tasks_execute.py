@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -265,3 +266,13 @@ def test_a_recorder_killed_at_each_moment_leaves_what_really_happened(
         assert [i.trust for i in now.evidence] == ["observed"]
         with pytest.raises(GateRefused, match="ran already"):
             record(store, task.id, words, label="make", cwd=str(tmp_path))
+
+
+def test_a_clock_that_was_set_back_during_a_run_makes_no_negative_time(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = block(store, begun(store))
+    began = time.time()
+    monkeypatch.setattr(time, "time", lambda: began + 7200)  # the shell, which ends the run, has the clock of before
+    _, done = record(store, task.id, ["true"], label="short", cwd=str(tmp_path))
+    assert (done.exit_code, done.result["seconds"]) == (0, None)

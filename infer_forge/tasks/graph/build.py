@@ -198,7 +198,7 @@ def _require_imports(store: Store, draft: log.Draft, node: Node) -> None:
     if faults:
         raise GateRefused(
             "; ".join(faults[:4]),
-            next_step=f"add the node without --task, link and hand over, then infer-forge graph bind {node.id} --task {node.task}",
+            next_step=f"add the node without --task, link and hand over, then infer-forge graph bind {node.id} {node.task}",
         )
 
 

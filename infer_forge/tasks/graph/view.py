@@ -104,6 +104,8 @@ class View:
         edges = self.into.get(node.id, [])
         for edge in edges:
             source = self.graph.nodes[edge.source]
+            if self._answered(edge):
+                continue
             if source.judgement in UNSOUND:
                 found.append(f"{edge.source} is {source.judgement}: link its replacement, or unlink it")
             elif edge.source in self.doubts:
@@ -119,6 +121,12 @@ class View:
         if node.id in self.doubts:
             found.append(self.doubts[node.id].why)
         return found
+
+    def _answered(self, edge: Edge) -> bool:
+        """Whether a reviewer said of this result that it holds, after its producer was judged or became suspect."""
+        doubt = self.doubts.get(edge.source)
+        root = self.graph.nodes[doubt.root if doubt else edge.source]
+        return edge.verified and root.judgement in UNSOUND and edge.cleared_seq > root.judgement_seq
 
     def is_ready(self, node: Node) -> bool:
         """Whether work on it may begin."""

@@ -51,6 +51,10 @@ def _suspects(store: Store) -> set[str]:
     return set(graph.look(store, P).doubts)
 
 
+def _ready(store: Store) -> list[str]:
+    return [row[0] for row in graph.ready(graph.look(store, P)).tables["ready"].rows]
+
+
 def test_nothing_is_imported_before_it_is_verified_and_handed_over(store: Store) -> None:
     _add(store, "code-1", "integration-1")
     graph.link(store, P, "code-1", "integration-1")
@@ -211,6 +215,19 @@ def test_a_doubt_is_answered_by_a_reviewer_and_comes_back_with_a_newer_judgement
     assert not _suspects(store)
     graph.mark(store, P, "code-1", "rejected", reason="another fault of its own")
     assert _suspects(store) == {"integration-1"}
+
+
+@pytest.mark.parametrize("fallen", ["research-1", "code-1"])
+def test_an_answered_doubt_lets_the_consumer_begin_until_a_newer_judgement(store: Store, fallen: str) -> None:
+    _chain(store, "research-1", "code-1", "integration-1")
+    assert _ready(store) == ["integration-1"]
+    graph.mark(store, P, fallen, "rejected", reason="a wrong figure")
+    assert not _ready(store)
+    graph.rejudge(store, P, "code-1", "integration-1", reviewer="gus", reason="the figure is not used")
+    assert _ready(store) == ["integration-1"]
+    if fallen == "research-1":
+        graph.mark(store, P, "code-1", "rejected", reason="another fault of its own")
+        assert not _ready(store)
 
 
 def test_without_a_doubt_there_is_nothing_to_answer(store: Store) -> None:

@@ -86,8 +86,9 @@ def test_a_task_that_imports_what_was_not_handed_over_is_not_bound(store: Store,
     }
     after = _defined(store, context=[item])
     graph.add_node(store, P, "one", task=made)
-    with pytest.raises(GateRefused, match="was not verified and handed over"):
+    with pytest.raises(GateRefused, match="was not verified and handed over") as told:
         graph.add_node(store, P, "two", task=after)
+    assert str(told.value.next_step).endswith(f"infer-forge graph bind two {after}")
     graph.add_node(store, P, "two", type="code", title="the next one")
     graph.link(store, P, "one", "two")
     with pytest.raises(GateRefused, match="was not verified and handed over"):
