@@ -94,7 +94,10 @@ def _search_faults(contract: BenchmarkContract, store: RowStore, contract_hash: 
         for e in store.events("not_run")
         if e["contract_hash"] == contract_hash and e["reason"] != "the budget is used up"
     }
+    unsearched = {e["framework"] for e in store.events("no_search") if e["contract_hash"] == contract_hash}
     for engine in contract.engines:
+        if engine.framework in unsearched:
+            continue
         tried = {e["candidate_id"] for e in begun if e["framework"] == engine.framework}
         tuned = {e["candidate_id"] for e in begun if e["framework"] == engine.framework and e["candidate"] != "base"}
         if engine.framework in excused:

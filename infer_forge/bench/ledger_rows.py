@@ -1,7 +1,8 @@
 """The append-only store of candidate rows: failed, skipped and slow ones stay (A65); events of a search stand between them.
 
 Entry kinds: `row` (a canonical row), and the events `search_begins`, `launch_begins`, `launch_ends`, `not_run` (a
-candidate that the budget or an earlier failure left out, with the reason), `accuracy` (a measured score of an engine).
+candidate that the budget or an earlier failure left out, with the reason), `no_search` (why a framework's options were not
+searched), `accuracy` (a measured score of an engine).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from infer_forge.bench.model import Row
 
 ROW = "row"
-EVENTS = ("search_begins", "launch_begins", "launch_ends", "not_run", "accuracy")
+EVENTS = ("search_begins", "launch_begins", "launch_ends", "not_run", "no_search", "accuracy")
 
 
 class RowStore:

@@ -11,7 +11,7 @@ import statistics
 from typing import Any, cast
 
 from infer_forge.bench import read_common as rc
-from infer_forge.bench.model import Diffusion, Row
+from infer_forge.bench.model import Diffusion, Quality, Row
 
 TOOL = "sglang.diffusion_perf_dump"
 
@@ -42,6 +42,10 @@ def read(document: rc.Document, row: Row) -> None:
     meta = f.child("meta")
     if meta is not None:
         _meta(meta, row, d)
+        d.quality = _quality(meta)
+    timed = f.raw("denoise_steps_ms")
+    if isinstance(timed, list) and timed:
+        row.workload.parameters["timed_steps"] = len(cast("list[Any]", timed))
     row.diffusion = d
     row.workload.kind = "diffusion"
     row.metrics.duration_s = d.end_to_end_ms / 1000.0 if d.end_to_end_ms is not None else None
@@ -108,4 +112,17 @@ def _meta(meta: rc.Fields, row: Row, d: Diffusion) -> None:
     known = [o for o in offload if o is not None]
     d.offload = any(known) if known else None
     row.hardware.gpu_count = meta.count("num_gpus")
-    row.workload.parameters = meta.rest(known=("prompt",))
+    row.workload.parameters = meta.rest(known=("prompt", "quality"))
+
+
+def _quality(meta: rc.Fields) -> Quality:
+    """What the caller compared itself: `quality` with psnr_db, ssim and the hashes of output and reference."""
+    told = meta.child("quality")
+    if told is None:
+        return Quality()
+    return Quality(
+        reference_sha256=told.text("reference_sha256"),
+        output_sha256=told.text("output_sha256"),
+        psnr_db=told.number("psnr_db"),
+        ssim=told.number("ssim"),
+    )

@@ -83,14 +83,14 @@ def _same_size(a: Row, b: Row) -> bool:
         if x is not None and y is not None and abs(x - y) > _LENGTH_TOLERANCE * max(abs(x), abs(y)):
             return False
     if a.kind == "diffusion":
-        return _generated(a) == _generated(b)
+        return generated(a) == generated(b)
     if a.kind != "serving":
         return (a.workload.input_len_label_tokens, a.workload.output_len_label_tokens, a.workload.num_prompts) == (
             b.workload.input_len_label_tokens, b.workload.output_len_label_tokens, b.workload.num_prompts)  # fmt: skip
     return True
 
 
-def _generated(row: Row) -> tuple[Any, ...]:
+def generated(row: Row) -> tuple[Any, ...]:
     """What was generated: the workload of a diffusion row. How (parallelism, offload, compile) is the candidate's affair."""
     d = row.diffusion
     if d is None:

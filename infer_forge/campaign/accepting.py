@@ -113,14 +113,10 @@ def _accuracy(
     assert campaign.contract is not None
     contract = campaign.contract[0]
     mine = _own_scores(campaign, attempt, measurement)
-    sides = verdicts.sides_of(campaign, measurement).get("sglang", [])
-    if any(r.kind == "diffusion" for r in sides):
-        judged = [
-            accuracy.judge_quality(contract, r.diffusion.quality.model_dump()) for r in sides if r.diffusion is not None
-        ]
-        faults = [why for result, why in judged if result != "pass"]
+    if campaign.diffusion:
+        result, why = _quality(campaign, measurement)
         cited["accuracy"] = measurement.id
-        return [f"accuracy: {faults[0]}"] if faults else []
+        return [] if result == "pass" else [f"accuracy: {result}: {why}"]
     if not contract.accuracy:
         return (
             ["accuracy: the contract fixes no accuracy floor, so no claim can rest on it"]
@@ -131,6 +127,24 @@ def _accuracy(
         cited["accuracy"] = attempt.id
         return []
     return _scores(campaign, attempt, measurement, cited)
+
+
+def _quality(campaign: book.Campaign, measurement: book.Record) -> tuple[str, str]:
+    """The worst of SGLang's rows against the contract's quality gate; no row is unknown."""
+    assert campaign.contract is not None
+    sides = verdicts.sides_of(campaign, measurement).get("sglang", [])
+    seen = [r.diffusion.quality.model_dump() for r in sides if r.diffusion is not None]
+    judged = [accuracy.judge_quality(campaign.contract[0], q) for q in seen]
+    found = (j for word in ("fail", "unknown", "pass") for j in judged if j[0] == word)
+    return next(found, ("unknown", "no row of SGLang"))
+
+
+def quality_unknown(campaign: book.Campaign, measurement: book.Record) -> str | None:
+    """Why the quality of what a diffusion measurement generated is not known; None when it is, and for token models."""
+    if not campaign.diffusion:
+        return None
+    result, why = _quality(campaign, measurement)
+    return why if result == "unknown" else None
 
 
 def _scores(
@@ -164,6 +178,8 @@ def lost(campaign: book.Campaign, attempt: book.Record, measurement: book.Record
     """What already speaks against accepting a measured attempt, whatever else is recorded; None while nothing does."""
     if measurement["failed"]:
         return f"A136: launches failed: {measurement['failed'][0]}"
+    if campaign.diffusion and (seen := _quality(campaign, measurement))[0] == "fail":
+        return f"accuracy: {seen[1]}"
     gap = next((g for g in reversed(campaign.of("gap")) if g["measurement"] == measurement.id), None)
     rows: list[dict[str, Any]] = (gap.get("improvement") if gap else None) or []
     words = {str(r["verdict"]) for r in rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from infer_forge.base.errors import ForgeError
 from infer_forge.campaign import accepting, gates, repo
 from infer_forge.campaign.book import Campaign, Record
-from infer_forge.campaign.steps import Step, command, git, record, word
+from infer_forge.campaign.steps import Step, command, git, measure, record, word
 
 
 def in_attempt(campaign: Campaign) -> Step | None:
@@ -28,6 +28,11 @@ def in_attempt(campaign: Campaign) -> Step | None:
     if lost is not None:
         words = f"--set attempt={attempt.id} --set outcome=rejected|partial --set reason=WORDS"
         return record("result", campaign, words, f"it cannot be accepted ({lost}): end the attempt")
+    unknown = accepting.quality_unknown(campaign, last)
+    if unknown is not None:
+        return measure(
+            campaign, "", f"the quality of what it generates is unknown ({unknown}): measure it with outputs"
+        )
     return _evidence(campaign, attempt, last, seen) or record(
         "result",
         campaign,
@@ -40,7 +45,7 @@ def _first(campaign: Campaign, attempt: Record, seen: repo.Checkout) -> Step:
     ident = attempt.id
     if seen.dirty or seen.commit == attempt["base_commit"]:
         return git(campaign, "commit -a -m WORDS", f"make the change of attempt {ident} and commit it")
-    return command("campaign measure", campaign, "", f"measure attempt {ident}")
+    return measure(campaign, "", f"measure attempt {ident}")
 
 
 def _evidence(campaign: Campaign, attempt: Record, last: Record, seen: repo.Checkout) -> Step | None:
@@ -66,7 +71,7 @@ def _evidence(campaign: Campaign, attempt: Record, last: Record, seen: repo.Chec
         if seen.commit == commit:
             why = "switch the patch off: the base of the attempt"
             return git(campaign, f"checkout --detach {str(attempt['base_commit'])[:12]}", why)
-        return command("campaign measure", campaign, "--label off", "measure with the patch off, then put it back")
+        return measure(campaign, "--label off", "measure with the patch off, then put it back")
     if not any(m["attempt"] == ident and m["off"] for m in campaign.of("mechanism")):
         words = f"--set attempt={ident} --set files=TRACE,LOG --set off={off[-1].id}"
         return record("mechanism", campaign, words, "show the mechanism at work")

@@ -6,7 +6,7 @@ from infer_forge.base import ownership
 from infer_forge.base.paths import paths
 from infer_forge.campaign import budgets, coverage, gates, obligations, repo, shapes, verdicts
 from infer_forge.campaign.book import Campaign
-from infer_forge.campaign.steps import Step, command, git, handoff, record, word
+from infer_forge.campaign.steps import Step, command, git, handoff, measure, record, word
 
 _EXPLAIN = (
     ("A105", "campaign report fairness", ""),
@@ -118,7 +118,7 @@ def _more(campaign: Campaign, number: int) -> Step | None:
         repeats = [m for m in campaign.of("measurement") if m["label"] == "repeat" and m.number > number]
         if repeats:
             return record("gap", campaign, "", f"decide again with the launches of {repeats[-1].id}")
-        return command("campaign measure", campaign, f"--label repeat --launches {waiting['k_more']}", why)
+        return measure(campaign, f"--label repeat --launches {waiting['k_more']}", why)
     void = next((s for s in gap["scenarios"] if str(s["verdict"]).startswith("void")), None)
     if void is not None and allowed.result != gates.PASS:
         why = f"{void['scenario']} is {void['verdict']} ({void['reason']}): normalise in a new campaign"
@@ -142,7 +142,7 @@ def _unfair(campaign: Campaign, evidence: str) -> Step:
     repeats = [m for m in campaign.in_round("measurement") if m["label"] == "repeat"]
     if not repeats:
         why = f"{evidence}: normalise what differs outside of the locked commands, then measure both sides again"
-        return command("campaign measure", campaign, "--label repeat", why)
+        return measure(campaign, "--label repeat", why)
     if gaps[-1].number < repeats[-1].number:
         return record("gap", campaign, "", f"decide again with the launches of {repeats[-1].id}")
     if pages[-1].number < gaps[-1].number:

@@ -12,7 +12,7 @@ from infer_forge.campaign.book import Campaign
 from infer_forge.campaign.companions import pages_to_read
 from infer_forge.campaign.inputs import Inputs
 from infer_forge.campaign.rules_start import unread
-from infer_forge.campaign.steps import Step, command, handoff, record, word
+from infer_forge.campaign.steps import Step, command, handed, handoff, record, word
 
 if TYPE_CHECKING:
     from infer_forge.bench.search_config import SearchConfig
@@ -58,6 +58,8 @@ def _config(campaign: Campaign) -> tuple[str | None, SearchConfig | None]:
 
 
 def _contract(campaign: Campaign) -> Step:
+    if campaign.diffusion:
+        return _contract_of_pictures(campaign)
     named, config = _config(campaign)
     if named is None:
         why = (
@@ -80,6 +82,46 @@ def _contract(campaign: Campaign) -> Step:
     return command("campaign lock", campaign, f"--config {named}{fields}", why)
 
 
+def _contract_of_pictures(campaign: Campaign) -> Step:
+    """Pictures and video: the contract is a file of its own, and launches are handed in."""
+    place = campaign.layout.bench
+    if not place.pilot.exists() and not place.contract.exists():
+        words = "--label pilot --contract FILE --results sglang=FILE --results sglang=FILE --command sglang=WORDS"
+        why = (
+            "draft the contract (grid.kind diffusion, quality), run SGLang's command some times, a file each: "
+            "the noise says which threshold can be resolved"
+        )
+        return command("campaign measure", campaign, words, why)
+    why = "lock the contract before any result; its quality gate and the soak are part of it"
+    return command("campaign lock", campaign, "--contract FILE", why)
+
+
+def _hand_in(campaign: Campaign) -> Step | None:
+    """The launches of the baseline, with the reason that stands in place of a search."""
+    from infer_forge.bench.ledger_rows import RowStore
+
+    assert campaign.contract is not None
+    contract, sha256 = campaign.contract
+    ends = [e for e in RowStore(campaign.layout.bench.rows).events("launch_ends") if e["contract_hash"] == sha256]
+    count, names = _launches(campaign) * len(contract.grid.scenarios), [e.framework for e in contract.engines]
+    if all(sum(1 for e in ends if e["framework"] == n and e["complete"]) >= count for n in names):
+        return None
+    commands = " ".join(f"--command {n}=WORDS" for n in names)
+    words = handed(campaign).replace(" --reference DIR", "")
+    why = f"run each side's command {_launches(campaign)} times, the sides in turn (A B B A), one file a launch, then hand them in"
+    return command("campaign measure", campaign, f"--label baseline {words} {commands} --no-search WORDS", why)
+
+
+def _help(campaign: Campaign) -> Step | None:
+    """Handed-in launches asked no program for its help (A56)."""
+    if not campaign.diffusion or gates.look(campaign, "A56").result != gates.FAIL:
+        return None
+    assert campaign.contract is not None
+    names = " ".join(f"--framework {e.framework}" for e in campaign.contract[0].engines)
+    why = "keep the help of every selected framework (A56)"
+    return Step(f"infer-forge engine help-snapshot {names} --folder {word(campaign.layout.bench.help)}", why)
+
+
 def _unstated(config: SearchConfig) -> list[str]:
     from infer_forge.bench.search_config import draft_contract
 
@@ -91,7 +133,11 @@ def _unstated(config: SearchConfig) -> list[str]:
 def before_baseline(campaign: Campaign) -> Step | None:
     """Search, the winners afresh, accuracy of every engine, winner table, first verdict."""
     if not campaign.of("baseline_lock"):
-        return _search(campaign) or _accuracy(campaign) or _lock(campaign)
+        measured = _hand_in(campaign) if campaign.diffusion else _search(campaign)
+        return measured or _accuracy(campaign) or _lock(campaign)
+    helped = _help(campaign)
+    if helped is not None:
+        return helped
     if not campaign.of("gap"):
         return record("gap", campaign, "", "decide the gap of the baseline")
     first = next((g for g in campaign.of("gap") if g["measurement"] is None), None)

@@ -137,6 +137,8 @@ def _from_model(found: Inputs, model: str, folder: Any) -> None:
     place = local_folder(str(folder or model))
     if place is None:
         return
+    if (place / "model_index.json").is_file():
+        found.put("diffusion", True, str(place / "model_index.json"))
     file = place / "config.json"
     data: Any = jsonio.read_json(file) if file.is_file() else {}
     config = cast("dict[str, Any]", data) if isinstance(data, dict) else {}

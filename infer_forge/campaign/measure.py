@@ -49,6 +49,11 @@ def measure(
     if label not in LABELS:
         raise UsageFault(f"a measurement is labelled {' or '.join(LABELS)}, not {label!r}")
     gates.require(campaign, "A51", "A100", "chain", "round-claim", what="measure")
+    if campaign.diffusion:
+        raise GateRefused(
+            "A71: a diffusion benchmark is run by you and handed in",
+            next_step="infer-forge campaign measure --results SIDE=FILE ...",
+        )
     from infer_forge.bench import driver, search
     from infer_forge.bench.prepare import prepare
     from infer_forge.bench.search_config import candidates
@@ -56,7 +61,7 @@ def measure(
     place = config or (Path(campaign.inputs["search_config"]) if campaign.inputs.get("search_config") else None)
     if place is None:
         raise UsageFault("no search configuration is known", next_step="--config FILE")
-    head = _head(campaign, label)
+    head = head_of(campaign, label)
     try:
         session = prepare(campaign.layout.run, place, "decision", helps=helps)
         assert session.contract is not None
@@ -115,7 +120,12 @@ def first_look(most: int) -> int:
     return next((n for n in LOOKS if n <= most), most)
 
 
-def _head(campaign: book.Campaign, label: str) -> str:
+def head_of(campaign: book.Campaign, label: str) -> str:
+    """The clean checkout's commit, where it is the one that this label asks for.
+
+    Raises:
+        GateRefused: it is not.
+    """
     seen = repo.look(campaign.checkout)
     if seen.dirty:
         raise GateRefused(

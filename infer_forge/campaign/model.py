@@ -212,7 +212,10 @@ class Command(Strict):
 
 
 class NewInputs(Strict):
-    """Inputs that were asked for or stated, by name (A16 to A18); the model is named at `init` alone."""
+    """Inputs that were asked for or stated, by name (A16 to A18); the model is named at `init` alone.
+
+    `diffusion`: the model makes pictures or video.
+    """
 
     model: str | None = None
     model_dir: str | None = None
@@ -231,6 +234,7 @@ class NewInputs(Strict):
     driver: str | None = None
     multi_node: bool | None = None
     search_config: str | None = None
+    diffusion: bool | None = None
 
 
 class RoundOpen(Strict):

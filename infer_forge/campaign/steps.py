@@ -37,6 +37,26 @@ def command(words: str, campaign: Campaign, rest: str, why: str) -> Step:
     return Step(f"infer-forge {words} {of_run(campaign)} {rest}".rstrip(), why)
 
 
+def measure(campaign: Campaign, rest: str, why: str) -> Step:
+    """`campaign measure --run DIR ...`; of a diffusion campaign with the result files of each side, in turn."""
+    if not campaign.diffusion:
+        return command("campaign measure", campaign, rest, why)
+    label = rest.split(" --launches")[0]
+    count = rest.partition("--launches ")[2] or "several"
+    told = f"{why}; run the locked commands yourself, the sides in turn (A B B A), {count} launches of each, one file a launch"
+    return command("campaign measure", campaign, f"{label} {handed(campaign)}".strip(), told)
+
+
+def handed(campaign: Campaign) -> str:
+    """`--results SIDE=FILE` of each side, and the folders of pictures where the contract has a quality gate."""
+    assert campaign.contract is not None
+    contract = campaign.contract[0]
+    words = " ".join(f"--results {e.framework}=FILE" for e in contract.engines)
+    if len(contract.grid.scenarios) > 1:
+        words += " --scenario NAME"
+    return words + (" --outputs DIR --reference DIR" if contract.quality is not None else "")
+
+
 def git(campaign: Campaign, rest: str, why: str) -> Step:
     """A git command in the checkout."""
     return Step(f"git -C {word(campaign.checkout)} {rest}", why)

@@ -17,6 +17,7 @@ from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command, write
 
 _FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
+_THERE = click.Path(exists=True, path_type=Path, file_okay=False)
 _RUN = click.option(
     "--run",
     "run_dir",
@@ -211,25 +212,68 @@ def record(kind: str, run_dir: Path | None, settings: tuple[str, ...], file: Pat
 @click.option("--launches", type=click.IntRange(1), help="Launches of each side. Default: the contract's first look.")
 @click.option(
     "--label",
-    type=click.Choice(["patched", "off", "repeat"]),
+    type=click.Choice(["patched", "off", "repeat", "pilot", "baseline"]),
     default="patched",
     show_default=True,
-    help="off: the patch is switched off. repeat: the accepted state once more; its launches count with the earlier ones.",
+    help="off: the patch is switched off. repeat: the accepted state once more; its launches count with the earlier ones. "
+    "pilot, baseline: of result files that are handed in.",
 )
 @click.option("--no-help-check", is_flag=True, help="Do not ask the programs for their help first.")
+@click.option(
+    "--results", multiple=True, metavar="SIDE=FILE", help="Diffusion: a launch's result file. Repeat for more."
+)
+@click.option("--scenario", help="With --results: of the contract. Default: its only one.")
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="SIDE=WORDS",
+    help="With pilot or baseline: the side's command line.",
+)
+@click.option("--no-search", "reason", metavar="WORDS", help="With baseline: why no options were searched.")
+@click.option("--outputs", type=_THERE, help="With --results: what SGLang generated.")
+@click.option("--reference", type=_THERE, help="With --results: what SGLang generated at the baseline.")
+@click.option("--contract", type=_FILE, help="With pilot: the drafted contract.")
 @report_command
-def measure(run_dir: Path | None, config: Path | None, launches: int | None, label: str, no_help_check: bool) -> Report:
-    """Launch the committed checkout and the locked rivals afresh, interleaved, on the locked contract."""
+def measure(
+    run_dir: Path | None, config: Path | None, launches: int | None, label: str, no_help_check: bool, results: tuple[str, ...],
+    scenario: str | None, commands: tuple[str, ...], reason: str | None, outputs: Path | None, reference: Path | None,
+    contract: Path | None,
+) -> Report:  # fmt: skip
+    """Launch the committed checkout and the locked rivals afresh, interleaved, on the locked contract.
+
+    A diffusion benchmark is run by you, the sides in turn, and handed in with --results.
+    """
     from infer_forge import campaign as room
     from infer_forge.base.jobs import progress
+    from infer_forge.campaign.handed import Given, hand_in
     from infer_forge.campaign.measure import measure as library
+
+    held = room.open_campaign(run_dir)
+    if results:
+        if config is not None or launches is not None:
+            raise UsageFault("--config and --launches are of launches made here", next_step="leave them away")
+        files = [(side, Path(file)) for side, file in map(_side, results)]
+        given = Given(files, scenario, dict(map(_side, commands)), reason, outputs, reference, contract)
+        return hand_in(held, given, label)[1]
+    if scenario or commands or reason or outputs or reference or contract:
+        raise UsageFault("these options belong to result files that are handed in", next_step="--results SIDE=FILE")
 
     def told(done: int, total: int, what: str) -> None:
         progress(done, total, what)
         click.echo(f"[{done + 1}/{total}] {what}", err=True)
 
-    held = room.open_campaign(run_dir)
     return library(held, config=config, launches=launches, label=label, helps=not no_help_check, told=told)[1]
+
+
+def _side(text: str) -> tuple[str, str]:
+    """`SIDE=REST`."""
+    from infer_forge.engines.frameworks import canonical
+
+    side, sep, rest = text.partition("=")
+    if not sep or not rest:
+        raise UsageFault(f"{text!r} is not SIDE=FILE or SIDE=WORDS")
+    return canonical(side), rest
 
 
 @command.command()

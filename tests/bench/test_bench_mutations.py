@@ -213,6 +213,7 @@ DERIVED = {
     "diffusion.steps",
     "diffusion.cfg_parallel",
     "diffusion.peak_memory_bytes",
+    "workload.parameters.timed_steps",
     "recomputed.requests",
     "recomputed.largest_deviation",
 }
