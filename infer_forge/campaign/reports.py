@@ -165,7 +165,7 @@ def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
     interval = f"(interval {_pct(loser['low_pct'])} to {_pct(loser['high_pct'])})"
     whom = f"{loser['scenario']} {loser['verdict']} against {loser['against']}"
     lines = [f"Gap {gap.id}: {whom}, {_pct(loser['mean_pct'])} {interval}."]
-    profiles, comparisons, slow = [mine.id], list[dict[str, Any]](), None
+    profiles, comparisons, slow, common = [mine.id], list[dict[str, Any]](), None, list[str]()
     tables: list[tuple[str, Report]] = []
     for rival in verdicts.leading(gap):
         theirs = _profile(campaign, rival)
@@ -176,9 +176,11 @@ def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
         profiles.append(theirs.id)
         comparisons.append(kept)
         tables.append((rival, report))
-        slow = slow or _slower(report.tables["stages"].dicts())
+        shared = [s for s in mine["stages"] if s in theirs["stages"] and s in (common or mine["stages"])]
+        common = shared or common
+        slow = slow or _slower([r for r in report.tables["stages"].dicts() if r["stage"] in shared])
         lines.append(f"Comparison (a is SGLang, b is {rival}): `{kept['path']}`.")
-    chosen = stage or slow or _longest(mine)
+    chosen = stage or slow or _longest(mine, common)
     if chosen not in mine["stages"]:
         raise UsageFault(f"SGLang's profile has no stage {chosen}", next_step=f"stages: {', '.join(mine['stages'])}")
     triage: dict[str, Any] = jsonio.read_json(campaign.layout.run / str(mine["triage"]))
@@ -223,8 +225,9 @@ def _pct(value: Any) -> str:
     return "unknown" if value is None else f"{float(value):.2f} %"
 
 
-def _longest(profile: Record) -> str:
-    return str(max(profile["stages"], key=lambda s: profile["stages"][s] or 0.0))
+def _longest(profile: Record, common: Sequence[str] = ()) -> str:
+    """The longest stage, of those that the rivals' profiles show too where there are any."""
+    return str(max(common or profile["stages"], key=lambda s: profile["stages"][s] or 0.0))
 
 
 def _slower(rows: list[dict[str, Any]]) -> str | None:
