@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,12 +69,12 @@ def play(played: Played) -> None:
 
 
 @pytest.fixture(scope="session")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Generator[Played]:
-    """The campaign, played to its end."""
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    """The campaign, played to its end; its surroundings end with it, else every later test would have the fake programs."""
     with pytest.MonkeyPatch.context() as patch:
         made = Played(tmp_path_factory.mktemp("campaign"), patch)
         play(made)
-        yield made
+    return made
 
 
 @pytest.fixture

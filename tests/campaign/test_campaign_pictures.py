@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -144,14 +143,14 @@ def finish(agent: Painter, made: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Generator[Painter]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Painter:
     """The campaign at its end."""
     place = tmp_path_factory.mktemp("pictures")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFER_FORGE_HOME", str(place / "home"))
         agent = Painter(place, patch)
         play(agent)
-        yield agent
+    return agent
 
 
 @pytest.fixture

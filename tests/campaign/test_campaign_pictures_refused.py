@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from tests.campaign.campaign_pictures import Painter, commands, words
 from tests.campaign.test_campaign_pictures import WHY, answer, baseline, idea, open_round, open_rows
 
 pytestmark = pytest.mark.timeout(600)
-
-Scene = Callable[[str], Painter]
 
 
 class Kept:
@@ -56,10 +53,10 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Generator[Kept]:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """Played once."""
     with pytest.MonkeyPatch.context() as patch:
-        yield Kept(tmp_path_factory.mktemp("refused"), patch)
+        return Kept(tmp_path_factory.mktemp("refused"), patch)
 
 
 @pytest.fixture
