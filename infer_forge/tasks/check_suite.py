@@ -163,6 +163,6 @@ def _outputs(run: Execution) -> str | None:
     kept = [f for f in (run.result.get("stdout"), run.result.get("stderr")) if f and f["size_bytes"]]
     kept += run.result.get("artifacts") or []
     if not kept:
-        return f"{run.id} left neither output nor evidence"
+        return f"{run.id} left neither output nor evidence: a command of the suite prints what it looked at, or keeps a file"
     lost = [f["path"] for f in kept if not Path(f["path"]).is_file() or jsonio.sha256_file(f["path"]) != f["sha256"]]
     return f"{', '.join(lost[:3])} of {run.id} is gone or was changed" if lost else None

@@ -9,6 +9,7 @@ from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
 from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.events import Event
+from infer_forge.tasks.lineage import unproved
 from infer_forge.tasks.model import TaskDefinition, missing
 from infer_forge.tasks.readonly import enter_profile
 from infer_forge.tasks.state import ACTIVE, BUDGET_EXHAUSTED, DEFINED, Task, fold, load, require_open
@@ -126,7 +127,7 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
                 where=task_id,
                 next_step="a new contract is a new task",
             )
-        lacking = missing(task.typed)
+        lacking = missing(task.typed) + unproved(store, task.typed)
         if lacking:
             raise GateRefused(
                 "the definition is not complete: " + "; ".join(lacking),

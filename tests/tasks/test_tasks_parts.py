@@ -10,6 +10,7 @@ import pytest
 
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
+from infer_forge.journal import add, markdown, open_store
 from infer_forge.tasks import blocks, define, events, playbook
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import goal_met
@@ -96,6 +97,26 @@ def test_imported_context_names_its_lineage() -> None:
         "context.patch: imported context names its lineage"
     ]
     assert missing(define.definition_of(definition(context=[{**item, "lineage": ["t-1"]}]))) == []
+
+
+def test_context_that_is_called_verified_stands_on_a_task_that_ended_or_on_a_record(store: Store) -> None:
+    open_task = begun(store)
+    item = {"name": "patch", "kind": "imported_context", "origin": "task t-1", "status": "verified"}
+    for lineage in (["t-1"], [open_task.id], ["../x"]):
+        task = define.new(store, define.definition_of(definition(context=[{**item, "lineage": lineage}])))
+        with pytest.raises(GateRefused, match="context.patch: is called verified, but .* is neither a task that ended"):
+            define.lock(store, task.id)
+    with open_store() as journal:
+        (record,) = add(
+            journal,
+            [
+                markdown.make(
+                    {"kind": "note", "title": "what was seen", "created": "2026-01-01T00:00:00Z", "body": "it holds"}
+                )
+            ],
+        )
+    task = define.new(store, define.definition_of(definition(context=[{**item, "lineage": [record]}])))
+    assert define.lock(store, task.id).lock is not None
 
 
 def test_a_task_begins_from_nothing_from_a_setup_or_from_an_upstream_result(store: Store) -> None:
