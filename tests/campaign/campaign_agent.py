@@ -63,6 +63,10 @@ class Agent:
         self.config = tmp / "search.yaml"
         raw = raw_config(str(self.model))
         raw["grid"] = SHORT
+        raw["budget"] |= {
+            "start_timeout_s": 300,
+            "run_timeout_s": 300,
+        }  # a crowded machine is slow, the campaign the same
         env = {"FAKE_ENGINE": f"speed_file={self.checkout / 'speed.json'}"}
         raw["engines"] = [
             {

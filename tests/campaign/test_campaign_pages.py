@@ -12,7 +12,7 @@ import pytest
 from infer_forge.base.errors import MissingPart, UsageFault
 from infer_forge.base.jsonio import sha256_file
 from infer_forge.bench.model import Row
-from infer_forge.campaign import begin, open_campaign, pull_request
+from infer_forge.campaign import begin, coverage, open_campaign, pull_request
 from infer_forge.campaign.model import HistoryItem
 from infer_forge.campaign.reports import _framework_facts  # pyright: ignore[reportPrivateUsage]
 from infer_forge.engines import env as engine_env
@@ -278,15 +278,16 @@ def test_only_what_was_accepted_and_reviewed_is_an_optimization(station: Station
 
 def test_an_idea_stands_with_its_profile_layer_digest_provenance_and_history(station: Station) -> None:
     agent = station("explained")
+    hot = [str(r["name"]) for r in coverage.rows(open_campaign(agent.run)) if r["kind"] == "kernel"]
     idea = agent.record(
-        "idea", title="another way", repository="vllm", path="csrc/a.cu", symbol="norm", covers=["rmsnorm_kernel"], expected_gain_pct=0.5,
+        "idea", title="another way", repository="vllm", path="csrc/a.cu", symbol="norm", covers=hot[:1], expected_gain_pct=0.5,
         provenance="vllm at commit 1234567", history=[4321],
     )  # fmt: skip
     digest = agent.tmp / "d"
     digest.mkdir()
     (digest / "blocker.md").write_text("NCU could not run.\nRemedy: ask for the counters.\n")
     more = {"correctness": "unit test", "shape": "[8, 64] bf16", "wiring": "python/norm.py"}
-    agent.record("ncu", kernel="act_and_mul_kernel", idea=idea, digest=str(digest), **more)
+    agent.record("ncu", kernel=hot[0], idea=idea, digest=str(digest), **more)
     campaign = open_campaign(agent.run)
     profile, layers = campaign.last("profile"), campaign.last("layer_pipeline")
     assert profile is not None

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from infer_forge.bench.model import Row
 from infer_forge.campaign import open_campaign, shapes, verdicts
 from infer_forge.campaign.advice import next_step
 from infer_forge.campaign.book import Campaign
+from infer_forge.campaign.gates import look
 from tests.campaign.campaign_agent import Agent
 from tests.campaign.campaign_asks import answer_of, refused
 from tests.campaign.conftest import Station
@@ -93,14 +95,18 @@ def mixed(campaign: Campaign, monkeypatch: pytest.MonkeyPatch, **lengths: float)
     for row in (r for rows in sides.values() for r in rows):
         for name in ("input_len_p50_tokens", "input_len_p95_tokens", "output_len_p50_tokens", "output_len_p95_tokens"):
             setattr(row.workload, name, lengths.get(name))
-    monkeypatch.setattr(verdicts, "sides_of", lambda *_: sides)
+
+    def known(*_: object) -> dict[str, list[Row]]:
+        return sides
+
+    monkeypatch.setattr(verdicts, "sides_of", known)
     return campaign
 
 
 def test_mixed_data_is_profiled_at_its_recorded_p50_or_p95(station: Station, monkeypatch: pytest.MonkeyPatch) -> None:
     held = open_campaign(station("explained").run)
-    fits = shapes.judged(mixed(held, monkeypatch, output_len_p50_tokens=20.2, output_len_p95_tokens=90.0))
-    assert {j.result for j in fits} == {"pass"}
+    fits = mixed(held, monkeypatch, output_len_p50_tokens=20.2, output_len_p95_tokens=90.0)
+    assert look(fits, "A117").result == "pass"
 
 
 def test_mixed_data_at_another_length_fails_and_without_recorded_lengths_is_unknown(
@@ -108,6 +114,6 @@ def test_mixed_data_at_another_length_fails_and_without_recorded_lengths_is_unkn
 ) -> None:
     held = open_campaign(station("explained").run)
     with monkeypatch.context() as patch:
-        assert {j.result for j in shapes.judged(mixed(held, patch, output_len_p50_tokens=33.0))} == {"fail"}
+        assert look(mixed(held, patch, output_len_p50_tokens=33.0), "A117").result == "fail"
     fresh = open_campaign(held.layout.run)
-    assert {j.result for j in shapes.judged(mixed(fresh, monkeypatch))} == {"unknown"}
+    assert look(mixed(fresh, monkeypatch), "A117").result == "unknown"
