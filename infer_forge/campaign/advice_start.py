@@ -103,7 +103,7 @@ def _hand_in(campaign: Campaign) -> Step | None:
     assert campaign.contract is not None
     contract, sha256 = campaign.contract
     ends = [e for e in RowStore(campaign.layout.bench.rows).events("launch_ends") if e["contract_hash"] == sha256]
-    count, names = _launches(campaign) * len(contract.grid.scenarios), [e.framework for e in contract.engines]
+    count, names = _launches(campaign), [e.framework for e in contract.engines]
     if all(sum(1 for e in ends if e["framework"] == n and e["complete"]) >= count for n in names):
         return None
     commands = " ".join(f"--command {n}=WORDS" for n in names)

@@ -79,6 +79,8 @@ def hand_in(campaign: book.Campaign, given: Given, label: str = "patched") -> tu
     launches = handed_files.read(campaign, scene, given.results)
     ids = _candidates(campaign, scene, given)
     quality = handed_quality.judge(campaign, scene, given, launches)
+    if label == "baseline":
+        _no_search(scene, ids, str(given.reason))
     ident = f"{'p' if label == 'pilot' else 'm'}-{secrets.token_hex(4)}"
     rows = [h for launch in launches for h in _store(campaign, scene, launch, ident, ids[launch.framework])]
     body: dict[str, Any] = {
@@ -98,7 +100,6 @@ def hand_in(campaign: book.Campaign, given: Given, label: str = "patched") -> tu
         again = verdicts.best_measurement(campaign)
         body["of"] = again.id if again else None
     if label == "baseline":
-        _no_search(scene, ids, str(given.reason))
         body["reason"] = given.reason
     kind = "measurement" if label in measure.LABELS else "handed"
     after = book.append(book.read(campaign.layout.run), kind, body)
@@ -139,19 +140,36 @@ def _contract(campaign: book.Campaign, given: Given, label: str) -> tuple[Benchm
     return contracts.contract_of(jsonio.read_json(given.contract), where=str(given.contract)), None
 
 
-def _scenario(contract: BenchmarkContract, name: str | None) -> Scenario:
-    known = {s.name: s for s in contract.grid.scenarios}
-    if name is None and len(known) > 1:
-        raise UsageFault("the contract has several scenarios", next_step=f"--scenario {'|'.join(known)}")
-    found = known.get(name or next(iter(known)))
-    if found is None:
-        raise GateRefused(f"A79: {name} is no scenario of the contract", next_step=f"name one of {', '.join(known)}")
-    if found.concurrencies not in ([1], [None]):
+def require_contract(contract: BenchmarkContract) -> None:
+    """Refuse a diffusion contract that no handed-in launch could meet or no accepted change could satisfy.
+
+    Raises:
+        GateRefused: it has several scenarios, another concurrency than one, or no quality gate with a bound.
+    """
+    scenarios, gate = contract.grid.scenarios, contract.quality
+    if len(scenarios) > 1:
         raise GateRefused(
-            f"A79: {found.name} asks for concurrency {found.concurrencies}, a diffusion dump is of one request at a time",
+            f"A79: {len(scenarios)} scenarios, and a measurement of handed-in launches covers one",
+            next_step="a campaign for each scenario",
+        )
+    if scenarios[0].concurrencies not in ([1], [None]):
+        raise GateRefused(
+            f"A79: {scenarios[0].name} asks for concurrency {scenarios[0].concurrencies}, a diffusion dump is of one request at a time",
             next_step="a contract with concurrency 1",
         )
-    return found
+    if gate is None or not (gate.byte_identical or gate.min_psnr_db or gate.min_ssim):
+        raise GateRefused(
+            "C41: the contract fixes no quality of what is generated, so no change could be accepted",
+            next_step="quality: byte_identical, or min_psnr_db and min_ssim",
+        )
+
+
+def _scenario(contract: BenchmarkContract, name: str | None) -> Scenario:
+    require_contract(contract)
+    only = contract.grid.scenarios[0]
+    if name not in (None, only.name):
+        raise GateRefused(f"A79: {name} is no scenario of the contract", next_step=f"its scenario is {only.name}")
+    return only
 
 
 def _named(scenario: Scenario) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infer_forge.base.errors import GateRefused
-from infer_forge.campaign import accuracy, book
+from infer_forge.campaign import accuracy, book, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.bench.model import Row
@@ -35,7 +35,7 @@ def judge(campaign: book.Campaign, scene: Scene, given: Given, launches: list[La
             + ("" if scene.label == "baseline" else ", --reference DIR of the baseline's"),
         )
     else:
-        _same_reference(campaign, {str(r.diffusion.quality.reference_sha256) for r in rows if r.diffusion is not None})
+        same_reference(campaign, {str(r.diffusion.quality.reference_sha256) for r in rows if r.diffusion is not None})
     judged = [accuracy.judge_quality(scene.contract, r.diffusion.quality.model_dump()) for r in rows if r.diffusion]
     worst = next((j for word in ("fail", "unknown", "pass") for j in judged if j[0] == word), ("unknown", "no row"))
     figures = rows[0].diffusion.quality.model_dump(exclude_none=True) if rows[0].diffusion else {}
@@ -74,7 +74,7 @@ def _compute(campaign: book.Campaign, scene: Scene, given: Given, rows: list[Row
         raise GateRefused("C41: nothing to compare with", next_step="--reference DIR of the baseline's outputs")
     else:
         made = pictures.compare(given.reference, given.outputs)
-        _same_reference(campaign, {made.reference_sha256})
+        same_reference(campaign, {made.reference_sha256})
     for row in rows:
         assert row.diffusion is not None
         row.diffusion.quality = Quality(
@@ -86,11 +86,10 @@ def _compute(campaign: book.Campaign, scene: Scene, given: Given, rows: list[Row
         row.notes += [f"quality: {n}" for n in made.notes]
 
 
-def _same_reference(campaign: book.Campaign, given: set[str]) -> None:
+def same_reference(campaign: book.Campaign, given: set[str]) -> None:
     """The reference is what SGLang generated at the baseline, by its hash."""
-    known = {
-        str(r["quality"]["output_sha256"]) for r in campaign.of("handed") if r["label"] == "baseline" and r["quality"]
-    }
+    rows = verdicts.sides_of(campaign, None).get("sglang", [])
+    known = {r.diffusion.quality.output_sha256 for r in rows if r.diffusion is not None} - {None}
     if not known or not given <= known:
         raise GateRefused(
             "C41: the reference is not what SGLang generated at the baseline",

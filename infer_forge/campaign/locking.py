@@ -44,6 +44,10 @@ def draft(
             f"A19: the target of the contract is {typed.target}, a campaign's is {TARGET}",
             next_step="take `target` out of the contract",
         )
+    if typed.grid.kind == "diffusion":
+        from infer_forge.campaign.handed import require_contract
+
+        require_contract(typed)
     wanted = {"sglang", *campaign.inputs["frameworks"]["selected"]}
     if {e.framework for e in typed.engines} != wanted:
         raise GateRefused(

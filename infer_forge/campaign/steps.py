@@ -52,8 +52,6 @@ def handed(campaign: Campaign) -> str:
     assert campaign.contract is not None
     contract = campaign.contract[0]
     words = " ".join(f"--results {e.framework}=FILE" for e in contract.engines)
-    if len(contract.grid.scenarios) > 1:
-        words += " --scenario NAME"
     return words + (" --outputs DIR --reference DIR" if contract.quality is not None else "")
 
 

@@ -13,11 +13,12 @@ import pytest
 pytest.importorskip("PIL", reason="the extra `diffusion` is not installed")
 pytest.importorskip("skimage", reason="the extra `diffusion` is not installed")
 
+from infer_forge.base.errors import GateRefused
 from infer_forge.bench import pictures
 from infer_forge.bench.ledger_rows import RowStore
-from infer_forge.campaign import open_campaign
+from infer_forge.campaign import handed_quality, open_campaign
 from tests.campaign.campaign_agent import Refused, git
-from tests.campaign.campaign_pictures import Painter, commands, words
+from tests.campaign.campaign_pictures import Painter, commands, contract, words
 from tests.campaign.test_campaign_pictures import WHY, answer, baseline, idea, open_round, open_rows
 
 pytestmark = pytest.mark.timeout(600)
@@ -84,6 +85,12 @@ def turned(agent: Painter, first: Path) -> list[str]:
     for turn in range(2):
         rest += [(n, agent.dump(n)) for n in (("vllm", "sglang") if turn == 0 else ("sglang", "vllm"))]
     return words("--results", [f"sglang={first}", *(f"{n}={p}" for n, p in rest)])
+
+
+def grid(*scenarios: tuple[str, list[int]]) -> dict[str, Any]:
+    """A diffusion grid of (name, concurrencies)."""
+    shapes = {"input_len": 77, "output_len": 1, "num_prompts": 2}
+    return {"kind": "diffusion", "scenarios": [{"name": n, "concurrencies": c, **shapes} for n, c in scenarios]}
 
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -212,3 +219,33 @@ def test_rows_that_were_handed_in_carry_what_the_verdict_needs(agent: Painter) -
     assert sorted({r.block_position for r in rows if r.block_position is not None}) == [0, 1, 2, 3]
     assert {r.framework_commit for r in rows if r.framework == "sglang"} == {found["commit"]}
     assert {json.dumps(r.hardware.gpu_model) for r in rows} == {'"H200"'}
+
+
+CONTRACTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no quality": ({"quality": None}, "C41: the contract fixes no quality"),
+    "a quality without a bound": ({"quality": {}}, "C41: the contract fixes no quality"),
+    "two scenarios": ({"grid": grid(("a", [1]), ("b", [1]))}, "A79: 2 scenarios"),
+    "many at once": ({"grid": grid(("a", [4]))}, "A79: a asks for concurrency"),
+}
+
+
+@pytest.mark.parametrize("what", CONTRACTS)
+def test_a_contract_that_handed_in_launches_cannot_meet_is_not_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    change, match = CONTRACTS[what]
+    agent = Painter(tmp_path, monkeypatch)
+    agent.begin()
+    agent.draft.write_text(json.dumps(contract(**change)))
+    with pytest.raises(Refused, match=match):
+        agent.record("lock_contract", contract=str(agent.draft))
+    assert open_campaign(agent.run).contract is None
+
+
+def test_a_baseline_that_was_stored_and_not_recorded_is_still_the_reference(agent: Painter) -> None:
+    """A process that dies between the rows and the record: the winner table knows the pictures by its rows."""
+    held = open_campaign(agent.run)
+    held.records = [r for r in held.records if r.kind != "handed"]
+    handed_quality.same_reference(held, {pictures.fingerprint(Path(agent.notes["reference"]))})
+    with pytest.raises(GateRefused, match="is not what SGLang generated at the baseline"):
+        handed_quality.same_reference(held, {"a" * 64})
