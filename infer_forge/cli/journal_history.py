@@ -67,7 +67,7 @@ def show(card: str) -> Report:
     from infer_forge.journal import show_card
 
     repo, mark, number = card.rpartition("#")
-    if not mark or not number.isdigit():
+    if not mark or not (number.isascii() and number.isdigit()) or len(number) > 18:
         raise UsageFault(f"{card!r} is no REPOSITORY#NUMBER", next_step="infer-forge journal history list")
     return show_card(repo, int(number))
 

@@ -173,14 +173,17 @@ def _add_pulls(db: sqlite3.Connection, repo: int, file: Path, families: Families
         number, state = pull.get("number"), _state(pull)
         nested = cast("dict[str, Any]", pull.get("head") if isinstance(pull.get("head"), dict) else {})
         head = str(pull.get("headRefOid") or nested.get("sha") or "")
-        if not isinstance(number, int) or state is None:
-            faults.append((str(number), "no number, or no state"))
+        files = _files(pull.get("files"))
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 10**18 or state is None:
+            faults.append((str(number)[:40], "no number, or no state"))
+        elif files is None:
+            faults.append((f"#{number}", "its files are no list of paths, or of objects with path or filename"))
         elif state == "open" and not _SHA.fullmatch(head):
             faults.append(
                 (f"#{number}", "open without the full sha of its head: a branch moves, so nothing could cite it (A48)")
             )
         else:
-            added += _add_pull(db, repo, pull, number, state, head if _SHA.fullmatch(head) else None, families)
+            added += _add_pull(db, repo, pull, number, state, head if _SHA.fullmatch(head) else None, files, families)
     return faults, added
 
 
@@ -191,6 +194,7 @@ def _add_pull(
     number: int,
     state: str,
     head: str | None,
+    files: list[FileChange],
     families: Families,
 ) -> int:
     """One saved pull request as a card that is not in the source; git's own word wins over it."""
@@ -198,11 +202,6 @@ def _add_pull(
         drop_cards(db, _of_api(db, repo, number))
         return 0
     drop_cards(db, _of_api(db, repo, number))
-    rows = cast("list[dict[str, Any]]", pull.get("files") if isinstance(pull.get("files"), list) else [])
-    files = [
-        FileChange(str(r.get("path") or r.get("filename")), int(r.get("additions") or 0), int(r.get("deletions") or 0))
-        for r in rows
-    ]
     time = str(pull.get("updatedAt") or pull.get("updated_at") or pull.get("createdAt") or pull.get("created_at") or "")
     fields = {
         "repo": repo,
@@ -218,6 +217,24 @@ def _add_pull(
     }
     insert_card(db, fields, files, [], families)
     return 1
+
+
+def _files(told: Any) -> list[FileChange] | None:
+    """The files of a saved pull request (none where it does not say); None where they have a shape that nobody can read."""
+    if told is None:
+        return []
+    rows = cast("list[Any]", told) if isinstance(told, list) else [told]
+    found: list[FileChange] = []
+    for row in rows:
+        fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {"path": row}
+        path = fields.get("path") or fields.get("filename")
+        added, gone = fields.get("additions") or 0, fields.get("deletions") or 0
+        if not isinstance(told, list) or not (
+            isinstance(path, str) and isinstance(added, int) and isinstance(gone, int)
+        ):
+            return None
+        found.append(FileChange(path, added, gone))
+    return found
 
 
 def _drop_landed(db: sqlite3.Connection, repo: int) -> None:

@@ -93,7 +93,7 @@ def _check(note: Mapping[str, Any], name: str) -> list[Finding]:
     found = [
         Finding("NOTE_INCOMPLETE", f"{name}: {field} is missing", "error", next_step="fill it in (A47)")
         for field in NEEDED
-        if note.get(field) in (None, "", [])
+        if (note.get(field) in (None, "", []) or (field == "decision" and not str(note.get(field)).strip()))
         and not (field in ("symbols", "source_files") and isinstance(note.get(field), list))
     ]
     if note.get("source_commit") and not _SHA.fullmatch(str(note["source_commit"])):
@@ -113,7 +113,7 @@ def _check(note: Mapping[str, Any], name: str) -> list[Finding]:
                 "NOTE_OPEN_HEAD", f"{name}: open without the full sha of its head", "error", next_step="store it (A48)"
             )
         )
-    if state in ("open", "closed-unmerged") and note.get("in_source"):
+    if state in ("open", "closed-unmerged") and (note.get("in_source") or note.get("merge_commit")):
         found.append(
             Finding(
                 "NOTE_NOT_PRESENT",

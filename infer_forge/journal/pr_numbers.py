@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 
-_TRAILING = re.compile(r"\((?:[\w.-]+/[\w.-]+)?#(\d+)\)\s*$")
+# More digits are no number that a table can hold, and no pull request either.
+_TRAILING = re.compile(r"\((?:[\w.-]+/[\w.-]+)?#([0-9]{1,18})\)\s*$")
 _FORMS = (
-    re.compile(r"^Merge pull request #(\d+)\b", re.IGNORECASE),
-    re.compile(r"^Auto merge of #(\d+)\b", re.IGNORECASE),
-    re.compile(r"^Merge #(\d+)(?:\s|:|$)", re.IGNORECASE),
+    re.compile(r"^Merge pull request #([0-9]{1,18})\b", re.IGNORECASE),
+    re.compile(r"^Auto merge of #([0-9]{1,18})\b", re.IGNORECASE),
+    re.compile(r"^Merge #([0-9]{1,18})(?:\s|:|$)", re.IGNORECASE),
 )
 # GitLab writes the request into the body of its merge commit.
-_GITLAB = re.compile(r"^See merge request \S*!(\d+)\s*$", re.MULTILINE)
+_GITLAB = re.compile(r"^See merge request \S*!([0-9]{1,18})\s*$", re.MULTILINE)
 _REVERT = re.compile(
     r"^(?:\[[^\]]*\]\s*)*(?P<word>Revert|Reapply|Reland|Re-land|Re-apply)s?\b[\s:]*(?P<rest>.*)$", re.IGNORECASE
 )
 _REVERTED_SHA = re.compile(r"This reverts commit ([0-9a-f]{7,64})")
-_REVERTED_NUMBER = re.compile(r"\bReverts? (?:[\w.-]+/[\w.-]+)?#(\d+)", re.IGNORECASE)
-_ANY = re.compile(r"#(\d+)")
+_REVERTED_NUMBER = re.compile(r"\bReverts? (?:[\w.-]+/[\w.-]+)?#([0-9]{1,18})(?![0-9])", re.IGNORECASE)
+_ANY = re.compile(r"#([0-9]{1,18})(?![0-9])")
 
 
 def number_of(subject: str, body: str = "") -> int | None:
@@ -46,7 +47,8 @@ def reverts_of(subject: str, body: str = "") -> tuple[set[int], set[str]]:
 
 def title_of(subject: str, body: str = "") -> str:
     """A card's title: the subject without its number; of a merge commit the first line of its body, where the title stands."""
-    if _FORMS[0].match(subject) or _FORMS[1].match(subject) or _FORMS[2].match(subject):
-        first = next((line.strip() for line in body.splitlines() if line.strip()), "")
+    of_gitlab = subject.startswith("Merge ") and _GITLAB.search(body)
+    if of_gitlab or any(form.match(subject) for form in _FORMS):
+        first = next((line.strip() for line in body.splitlines() if line.strip() and not _GITLAB.match(line)), "")
         return first or subject
     return _TRAILING.sub("", subject).strip() or subject

@@ -291,6 +291,13 @@ def test_one_note_that_cannot_be_a_record_is_told_and_stops_no_other(head: str, 
     assert why in told
 
 
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 5000, "\u0663", "-1", ""])
+def test_a_number_that_no_pull_request_has_is_wrong_usage(number: str) -> None:
+    done = cli("history", "show", f"sglang#{number}")
+    assert done.returncode == 2
+    assert "is no REPOSITORY#NUMBER" in done.stderr
+
+
 # The schema
 
 

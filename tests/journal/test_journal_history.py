@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +92,9 @@ def cards(report: Report) -> dict[str, dict[str, object]]:
         ("Sync (sgl-project/sglang#55)", "", 55),
         ("Fix issue #12", "", None),
         ("Use 4 (#x)", "", None),
+        (f"Too long (#{'9' * 20})", "", None),
+        (f"Merge pull request #{'9' * 5000} from a/b", "", None),
+        ("Not our digits (#\u0663)", "", None),
     ],
 )
 def test_the_number_of_a_pull_request_is_read_from_every_form(subject: str, body: str, number: int | None) -> None:
@@ -101,6 +105,8 @@ def test_what_a_commit_takes_back() -> None:
     assert reverts_of('Revert "Fix a thing (#7)" (#8)') == ({7}, set())
     assert reverts_of("[Revert] x", "This reverts commit " + "b" * 40) == (set(), {"b" * 40})
     assert reverts_of('Reapply "Fix a thing (#7)" (#9)', "This reverts commit " + "c" * 40) == (set(), set())
+    assert reverts_of(f"Revert #{'9' * 20}", f"Reverts #{'9' * 20}") == (set(), set())
+    assert title_of("Merge branch 'x' into 'main'", "\nThe title\n\nSee merge request a/b!77") == "The title"
     assert title_of("Merge pull request #31 from a/b", "\nThe title\n\nmore") == "The title"
 
 
@@ -235,6 +241,35 @@ def test_an_open_note_told_as_present_is_refused(repo: Repo) -> None:
     (note, *_) = query_history("qwen3").extra["notes"]
     note = {**note, "decision": "x", "state": "open", "head_sha": "abc", "in_source": True}
     assert [f.code for f in check_notes([note])] == ["NOTE_OPEN_HEAD", "NOTE_NOT_PRESENT"]
+
+
+def test_an_open_note_with_a_merge_commit_and_a_decision_of_blanks_are_refused(repo: Repo) -> None:
+    build_history(repo.path)
+    (note, *_) = query_history("qwen3").extra["notes"]
+    note = {**note, "decision": " \n", "state": "open", "head_sha": HEAD, "in_source": False}
+    assert [f.code for f in check_notes([{**note, "merge_commit": None}])] == ["NOTE_INCOMPLETE"]
+    assert [f.code for f in check_notes([{**note, "decision": "x", "merge_commit": HEAD}])] == ["NOTE_NOT_PRESENT"]
+
+
+def test_saved_pulls_of_another_shape_are_told_and_take_no_other_with_them(repo: Repo, tmp_path: Path) -> None:
+    one = {"state": "open", "title": "qwen3", "head": {"sha": HEAD}}
+    odd: list[dict[str, Any]] = [
+        {**one, "number": number, "files": files}
+        for number, files in (
+            (10**19, []),
+            (0, []),
+            (True, []),
+            (201, [3]),
+            (202, "qwen3.py"),
+            (203, [{"filename": None}]),
+            (204, [{"path": "a", "additions": "many"}]),
+        )
+    ]
+    file = tmp_path / "pulls.json"
+    file.write_text(json.dumps([*odd, {**one, "number": 205, "files": ["qwen3.py"]}]))
+    report = build_history(repo.path, pulls=file)
+    assert len(report.tables["refused_pulls"].rows) == len(odd)
+    assert cards(query_history("qwen3"))["205"]["files"] == "qwen3.py"
 
 
 @pytest.mark.parametrize("program", [None, "raise SystemExit(3)"])
