@@ -210,6 +210,20 @@ def test_everything_stays_readable_after_git_packed_it(store: Store) -> None:
     assert len(list(other.history(REF))) == 31
 
 
+@pytest.mark.parametrize("damage", ["", "garbage\n", "0123\n"])
+def test_a_damaged_ref_is_said_and_is_never_nothing_there(store: Store, damage: str) -> None:
+    put(store, a="one")
+    tip = put(store, b="two")
+    (store.gitdir / REF).write_text(damage)
+    for touch in (lambda: store.read(REF), lambda: put(store, c="three"), lambda: store.tips("refs/")):
+        with pytest.raises(InputUnusable, match="damaged") as told:
+            touch()
+    assert (store.gitdir / REF).read_text() == damage
+    assert "fsck names dangling commits" in str(told.value.next_step)
+    fsck = subprocess.run(["git", "-C", str(store.gitdir), "fsck"], capture_output=True, text=True)
+    assert f"dangling commit {tip}" in fsck.stdout
+
+
 def test_a_damaged_object_is_said_with_its_file(store: Store) -> None:
     put(store, a="content")
     blob = store.read(REF).blob_id("a")

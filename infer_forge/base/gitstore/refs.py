@@ -6,19 +6,21 @@ import contextlib
 import fcntl
 import os
 import random
+import re
 import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from infer_forge.base.errors import UsageFault
+from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore.model import Contention
 
 if TYPE_CHECKING:
     from dulwich.refs import DiskRefsContainer
 
 ABSENT = b"0" * 40
+_COMMIT_ID = re.compile(rb"[0-9a-f]{40}")
 LOCK_STANDS_S = 3.0  # a ref lock is held for milliseconds; one that stands this long under our flock was left behind
 
 
@@ -40,18 +42,29 @@ class Refs:
         return self._container
 
     def get(self, ref: str) -> str | None:
-        """The tip of a ref, None when there is no such ref."""
+        """The tip of a ref, None when there is no such ref.
+
+        Raises:
+            InputUnusable: its file holds no commit id: what it named cannot be seen, which is not "nothing there".
+        """
         for _ in range(2):  # `git pack-refs` may move it between the two reads
             try:
-                text = (self.gitdir / ref).read_bytes().strip()
-                if len(text) == 40:
-                    return text.decode()
+                return self._tip(ref, (self.gitdir / ref).read_bytes().strip())
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 pass
             packed = self.container.get_packed_refs().get(_name(ref))
             if packed:
                 return packed.decode()
         return None
+
+    def _tip(self, ref: str, text: bytes) -> str:
+        if _COMMIT_ID.fullmatch(text):
+            return text.decode()
+        raise InputUnusable(
+            "the ref's file is damaged: it holds no commit id",
+            where=str(self.gitdir / ref),
+            next_step=f"git -C {self.gitdir} fsck names dangling commits; write the newest of this ref's into the file",
+        )
 
     def under(self, prefix: str) -> dict[str, str]:
         """All refs whose name starts with `prefix`: name -> tip, in order."""
