@@ -114,7 +114,9 @@ def test_every_fault_ends_in_a_clear_error_and_the_profiler_is_off(tmp_path: Pat
 def test_an_engine_that_crashes_under_the_load_is_told_as_such(tmp_path: Path) -> None:
     with engine("sglang", settings=f"{FAST} crash_after=4") as running, pytest.raises(InputUnusable) as told:
         take(plan(running, tmp_path, shapes={"decode": SHAPES["decode"]}, window_s=2.0))
-    assert "did not get going" in str(told.value)
+    said = str(told.value)
+    assert "did not get going" in said or "the passes did not run" in said  # it dies before or after the profiler starts
+    assert "decode" in said and "next: see the server's log" in said
 
 
 @pytest.mark.parametrize("fault", ["late_trace=1", "slow_trace=1"])
