@@ -90,9 +90,12 @@ def _constraints(facts: Facts) -> str:
     if not accuracy and c.quality is not None:
         accuracy = "output similarity"
     lock = f" ({facts.sha256[:12]})" if facts.sha256 else ""
+    search = "each rival gets its own bounded search"
+    if c.grid.kind == "diffusion":  # its launches are handed in: `campaign measure --results`
+        search += ", or the reason why not is recorded (`campaign measure --results ... --no-search WORDS`)"
     words = [
         f"Contract locked once{lock}, before any result: {c.grid.kind} data, {scenarios}; SLA {facts.sla}.",
-        "Same weights, tokenizer, precision, GPUs, client and sampling for all; each rival gets its own bounded search.",
+        f"Same weights, tokenizer, precision, GPUs, client and sampling for all; {search}.",
         f"No performance claim without accuracy ({accuracy or 'as the contract says'}), memory, stability and mechanism evidence.",
         *(f"Required: {r}." for r in facts.requirements),
         *([f"Focus: {', '.join(facts.focus)}."] if facts.focus else []),
