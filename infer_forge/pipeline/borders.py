@@ -52,10 +52,13 @@ def _gaps(trace: Trace, first: I64, rows: I64) -> list[int]:
 
 
 def _even(borders: list[int], layers: int) -> bool:
-    """Whether the passes between borders are equal; the first and the last may be cut."""
+    """Whether the passes between borders are equal, and at least two of them; the first and the last may be cut."""
     if not borders:
         return False
     sizes: list[int] = np.diff([0, *borders, layers]).tolist()
     whole = sizes[1:-1] or sizes
     size, often = Counter(whole).most_common(1)[0]
-    return size >= 2 and often >= numbers("borders")["equal"] * len(whole) and max(sizes[0], sizes[-1]) <= size
+    if len(borders) == 1 and size < numbers("borders")["lone"]:
+        return False
+    most = often >= max(2, numbers("borders")["equal"] * len(whole))  # one alone is equal to nothing
+    return size >= 2 and most and max(sizes[0], sizes[-1]) <= size

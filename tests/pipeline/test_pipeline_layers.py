@@ -115,6 +115,12 @@ def test_a_head_with_a_norm_and_an_activation_is_no_layer_but_a_layer_that_lost_
     assert len(without_mixers.layers) == 4
 
 
+@pytest.mark.parametrize(("family", "seed"), [("gpt_oss", 119), ("flux", 111), ("deepseek_v3", 111)])
+def test_a_gap_that_a_lost_kernel_leaves_is_no_border_of_a_pass(family: str, seed: int, tmp_path: Path) -> None:
+    hard = replace(_graph(SPECS[family]), cut_head=0.4, cut_tail=0.3, drop=0.05, reorder=0.3)
+    assert score(hard, tmp_path, seed).layer_pct > 99
+
+
 @pytest.mark.stress
 def test_losses_swaps_and_cuts_together_over_many_seeds(tmp_path: Path, stress_count: Callable[[int], int]) -> None:
     """Graph replays, cut at both ends, 5 % of the kernels lost and independent neighbours swapped."""
