@@ -14,7 +14,7 @@ from infer_forge.base.errors import HumanNeeded, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import Finite, report_command, require
+from infer_forge.cli.common import Finite, report_command, require, value_of
 
 if TYPE_CHECKING:
     from infer_forge.bench.session import Session
@@ -26,17 +26,12 @@ _FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
 
 
 def _settings(words: tuple[str, ...]) -> dict[str, Any]:
-    import json
-
     made: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
             raise UsageFault(f"--set is written FIELD=VALUE, not {word!r}")
-        try:
-            made[name] = json.loads(text)
-        except ValueError:
-            made[name] = text
+        made[name] = value_of(text)
     return made
 
 

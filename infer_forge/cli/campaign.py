@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import os
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import click
 
 from infer_forge.base.errors import ForgeError, GateRefused, HumanNeeded, InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import emit, format_options, report_command, write
+from infer_forge.cli.common import emit, format_options, report_command, value_of, write
 
 _FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
 _THERE = click.Path(exists=True, path_type=Path, file_okay=False)
@@ -64,13 +63,7 @@ def fields_of(words: tuple[str, ...], file: Path | None = None) -> dict[str, Any
         name, equals, text = word.partition("=")
         if not equals or not name:
             raise UsageFault(f"--set is written NAME=VALUE, not {word!r}")
-        try:
-            value: Any = json.loads(text)
-        except ValueError:
-            value = text
-        made[name] = (
-            text if isinstance(value, (int, float)) and not isinstance(value, bool) and len(text) > 15 else value
-        )
+        made[name] = value_of(text)
     return made
 
 

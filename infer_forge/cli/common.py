@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -157,6 +158,19 @@ def require(
     if verdict not in names:
         what = f"the verdict is {verdict}, required was {wanted}"
         raise Judged(what, report, where=where) if report is not None else GateRefused(what, where=where)
+
+
+def value_of(text: str) -> Any:
+    """What NAME=VALUE means: JSON where it is JSON, else the text. What may be an id stays text: a number of more than 15
+    characters, and digits around one `e` of 8 characters or more (a hexadecimal id, seen: `225651604e13` read as 2.25e+21)."""
+    import json
+
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return text
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return text if number and (len(text) > 15 or re.fullmatch(r"(?=.{8})\d+e\d+", text)) else value
 
 
 def existing(path: str | Path) -> Path:

@@ -12,7 +12,7 @@ from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command
+from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command, value_of
 
 if TYPE_CHECKING:
     from infer_forge.engines.help_text import Snapshot
@@ -46,15 +46,6 @@ def _pairs(words: tuple[str, ...], what: str) -> dict[str, str]:
             raise UsageFault(f"{what} is written NAME=VALUE, not {word!r}")
         pairs[key] = value
     return pairs
-
-
-def _value(text: str) -> Any:
-    import json
-
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 @command.command()
@@ -150,7 +141,7 @@ def command_(
     from infer_forge.engines.grammar import ClientPlan
 
     name = frameworks.canonical(framework)
-    options: dict[str, Any] = {k: _value(v) for k, v in _pairs(settings, "--set").items()}
+    options: dict[str, Any] = {k: value_of(v) for k, v in _pairs(settings, "--set").items()}
     words = [w for w in extra if w != "--"]
     server = lines.server_command(name, model, options, extra=words, launch=shape, python=python)
     seen = lines.check_shape(server)
