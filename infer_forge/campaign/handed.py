@@ -19,7 +19,7 @@ from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import book, gates, handed_files, handed_quality, measure, repo, verdicts
+from infer_forge.campaign import book, gates, handed_files, handed_quality, measure, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.base.contract_model import BenchmarkContract, Scenario
@@ -126,7 +126,7 @@ def _scene(campaign: book.Campaign, given: Given, label: str) -> Scene:
         gates.require(campaign, "chain", "A12", *(["A43", "A31"] if label == "baseline" else []), what=label)
         if campaign.of("baseline_lock") or (label == "pilot" and campaign.of("contract_lock")):
             raise GateRefused(f"A51: it is locked already; no {label} follows", next_step="infer-forge campaign next")
-        commit, since = _clean(campaign), (campaign.last("contract_lock") or campaign.records[0]).at
+        commit, since = measure.clean(campaign).commit, (campaign.last("contract_lock") or campaign.records[0]).at
     return Scene(contract, sha256, _scenario(contract, given.scenario), label, commit, since, store)
 
 
@@ -183,17 +183,6 @@ def _begin(campaign: book.Campaign, label: str) -> str:
     opened, attempt = campaign.round, gates.open_attempt(campaign)
     assert opened is not None
     return max(opened.at, attempt.at) if attempt is not None and label != "repeat" else opened.at
-
-
-def _clean(campaign: book.Campaign) -> str:
-    seen = repo.look(campaign.checkout)
-    if seen.dirty:
-        raise GateRefused(
-            f"A91: the checkout has uncommitted changes: {', '.join(seen.dirty[:4])}",
-            where=str(seen.path),
-            next_step="commit them: a measurement belongs to a commit",
-        )
-    return seen.commit
 
 
 def _candidates(campaign: book.Campaign, scene: Scene, given: Given) -> dict[str, tuple[str, str]]:

@@ -18,7 +18,7 @@ from infer_forge.campaign import book, gates, repo, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.bench.search_config import Candidate
-    from infer_forge.bench.session import Launch
+    from infer_forge.bench.session import Launch, Session
 
 VARIABLE = "INFER_FORGE_SOURCE_COMMIT"
 LABELS = ("patched", "off", "repeat")
@@ -76,14 +76,7 @@ def measure(
     )
     driver.orphans(session.layout, grace_s=session.grace_s)
     ident = f"m-{secrets.token_hex(4)}"
-    made: list[Launch] = []
-    for turn in range(count):
-        order = list(enumerate(chosen))
-        for index, candidate in reversed(order) if turn % 2 else order:
-            if told:
-                told(len(made), count * len(chosen), candidate.id)
-            position = 2 * len(chosen) - 1 - index if turn % 2 else index
-            made.append(driver.measure(session, candidate, block_id=f"{ident}-{turn // 2}", block_position=position))
+    made = _launched(session, chosen, count, ident, told)
     hashes = [
         e.hash for e, r in session.store.entries(purposes=["decision"]) if str(r.block_id or "").startswith(ident)
     ]
@@ -113,6 +106,21 @@ def measure(
     return after, report
 
 
+def _launched(session: Session, chosen: list[Candidate], count: int, ident: str, told: Told | None) -> list[Launch]:
+    """`count` launches of each candidate in ABBA order, two turns a block."""
+    from infer_forge.bench import driver
+
+    made: list[Launch] = []
+    order = list(enumerate(chosen))
+    for turn in range(count):
+        for index, candidate in reversed(order) if turn % 2 else order:
+            if told:
+                told(len(made), count * len(chosen), candidate.id)
+            position = 2 * len(chosen) - 1 - index if turn % 2 else index
+            made.append(driver.measure(session, candidate, block_id=f"{ident}-{turn // 2}", block_position=position))
+    return made
+
+
 def first_look(most: int) -> int:
     """Launches of the first look that a contract's budget allows."""
     from infer_forge.bench.stats import LOOKS
@@ -120,11 +128,11 @@ def first_look(most: int) -> int:
     return next((n for n in LOOKS if n <= most), most)
 
 
-def head_of(campaign: book.Campaign, label: str) -> str:
-    """The clean checkout's commit, where it is the one that this label asks for.
+def clean(campaign: book.Campaign) -> repo.Checkout:
+    """The checkout as it stands, committed.
 
     Raises:
-        GateRefused: it is not.
+        GateRefused: it has uncommitted changes.
     """
     seen = repo.look(campaign.checkout)
     if seen.dirty:
@@ -133,6 +141,16 @@ def head_of(campaign: book.Campaign, label: str) -> str:
             where=str(seen.path),
             next_step="commit them: a measurement belongs to a commit",
         )
+    return seen
+
+
+def head_of(campaign: book.Campaign, label: str) -> str:
+    """The clean checkout's commit, where it is the one that this label asks for.
+
+    Raises:
+        GateRefused: it is not.
+    """
+    seen = clean(campaign)
     attempt = gates.open_attempt(campaign)
     if label == "off":
         return seen.commit
