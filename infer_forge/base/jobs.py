@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, ownership, process_group
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.paths import paths
 
@@ -73,7 +73,7 @@ def start(argv: list[str]) -> Job:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    job = Job(job_id, argv, worker.pid, pid_start_time(worker.pid), time.time())
+    job = Job(job_id, argv, worker.pid, ownership.live_start(worker.pid), time.time())
     jsonio.write_atomic(folder / "job.json", jsonio.dumps(job))
     _children[job_id] = worker
     return job
@@ -136,10 +136,10 @@ def cancel(job_id: str) -> Job:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(job.pid, signal.SIGTERM)
     deadline = time.monotonic() + 3
-    while _alive(job) and time.monotonic() < deadline:
+    while process_group.alive(job.pid, job.pid_start) and time.monotonic() < deadline:
         read(job_id)
         time.sleep(_POLL_S)
-    if _alive(job):
+    if process_group.alive(job.pid, job.pid_start):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
     return read(job_id)
@@ -158,16 +158,6 @@ def progress(done: float, total: float | None, what: str) -> None:
         sys.stderr.flush()
 
 
-def pid_start_time(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot (`/proc/PID/stat`, field 22; proc(5)); None where unknown."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
-
-
 def _alive(job: Job) -> bool:
     if job.pid_start is None:
         try:
@@ -175,7 +165,7 @@ def _alive(job: Job) -> bool:
         except OSError:
             return False
         return True
-    return pid_start_time(job.pid) == job.pid_start
+    return ownership.live_start(job.pid) == job.pid_start
 
 
 def _sweep() -> None:

@@ -165,6 +165,12 @@ def process_start(pid: int) -> int | None:
     return int(stat[19]) if stat else None
 
 
+def live_start(pid: int) -> int | None:
+    """Like `process_start`, but None for a zombie too: it runs no more, only its parent has not looked yet."""
+    stat = _stat(pid)
+    return int(stat[19]) if stat and stat[0] not in ("Z", "X") else None
+
+
 def parent_of(pid: int) -> int | None:
     """The parent's pid; None when the process is gone."""
     stat = _stat(pid)

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
-from infer_forge.base import jsonio, redact
+from infer_forge.base import jsonio, ownership, process_group, redact
 from infer_forge.base.errors import ForgeError, InputUnusable, MissingPart, UsageFault
 from infer_forge.base.paths import paths
 from infer_forge.base.records import Finding, Report
@@ -225,8 +225,6 @@ class _Run:
 
     def go(self, record: dict[str, Any]) -> dict[str, Any]:
         """Run to the end. Gives the fields of the record that tell it."""
-        from infer_forge.base import ownership
-
         begin = time.monotonic()
         try:
             child = subprocess.Popen(
@@ -296,12 +294,7 @@ class _Run:
             return self._end(child, "interrupt")
 
     def _end(self, child: subprocess.Popen[bytes], why: str) -> str:
-        for number, seconds in ((signal.SIGTERM, 15.0), (signal.SIGKILL, 5.0)):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=seconds)
-                break
+        process_group.end(child, grace_s=15.0)
         return why
 
     def _keep_below(self) -> bool:

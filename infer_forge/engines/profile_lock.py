@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import GateRefused
-from infer_forge.base.jobs import pid_start_time
+from infer_forge.base.ownership import live_start
 from infer_forge.base.paths import paths
 
 
@@ -31,7 +31,7 @@ def active(url: str) -> dict[str, Any] | None:
         mark: dict[str, Any] = json.loads(_file(url).read_text())
     except (OSError, ValueError):
         return None
-    return mark if pid_start_time(int(mark.get("pid", -1))) == mark.get("start_ticks") else None
+    return mark if live_start(int(mark.get("pid", -1))) == mark.get("start_ticks") else None
 
 
 def refuse_while_active(url: str, what: str) -> None:
@@ -62,7 +62,7 @@ def held(url: str) -> Generator[None]:
     with open(file.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         refuse_while_active(url, "a second profile")
-        mark = {"url": url, "pid": os.getpid(), "start_ticks": pid_start_time(os.getpid()), "since": time.time()}
+        mark = {"url": url, "pid": os.getpid(), "start_ticks": live_start(os.getpid()), "since": time.time()}
         file.write_text(json.dumps(mark))
     try:
         yield

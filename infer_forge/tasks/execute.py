@@ -214,8 +214,7 @@ def _run(store: Store, task_id: str, facts: dict[str, Any], folder: Path) -> str
     except ForgeError:
         running.wait(process, None)  # the command is under way: its end lies in the run folder, for resume
         raise
-    _, why = running.wait(process, facts["timeout_s"])
-    return why
+    return running.wait(process, facts["timeout_s"])
 
 
 def probe(execution: Execution) -> str:

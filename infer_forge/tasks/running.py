@@ -9,14 +9,13 @@ whoever looks at an intent without a `started` file takes that file first (`fenc
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from infer_forge.base import ownership
+from infer_forge.base import ownership, process_group
 
 # $1 is the run folder, the command follows. `ln` is atomic with its content in place; 125: somebody else took the start.
 _SHELL = """d=$1; shift; b=; s=
@@ -50,28 +49,18 @@ def launch(argv: Sequence[str], cwd: str, folder: Path, environ: dict[str, str])
         )
 
 
-def wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> tuple[int, str | None]:
-    """Wait for the end: (exit code as a shell would tell it, why it was ended: `timeout`, `interrupt`, None)."""
+def wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> str | None:
+    """Wait for the end; why the whole group was ended by us, if it was: `timeout`, `interrupt`."""
     try:
-        return _told(process.wait(timeout_s)), None
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
-        return _told(_end(process)), "timeout"
+        why = "timeout"
     except KeyboardInterrupt:
-        return _told(_end(process)), "interrupt"
-
-
-def _told(code: int) -> int:
-    return 128 - code if code < 0 else code
-
-
-def _end(process: subprocess.Popen[bytes]) -> int:
-    """End the command's own process group: it was started by us as the leader of its session."""
-    os.killpg(process.pid, signal.SIGTERM)
-    try:
-        return process.wait(_GRACE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        why = "interrupt"
+    else:
+        return None
+    process_group.end(process, grace_s=_GRACE_S)
+    return why
 
 
 def exit_code(folder: Path) -> int | None:
@@ -122,29 +111,8 @@ def look(folder: Path) -> tuple[str, int | None]:
         facts = start_facts(folder)
     if not facts:
         return NEVER_STARTED, None
-    alive = facts["boot_id"] == ownership.boot_id() and _session_alive(facts["pid"], facts["start_ticks"])
+    alive = facts["boot_id"] == ownership.boot_id() and process_group.alive(facts["pid"], facts["start_ticks"])
     code = exit_code(folder)  # looked at last: what ended meanwhile is told as ended
     if code is not None:
         return ENDED, code
     return (RUNNING, None) if alive else (LOST, None)
-
-
-def _session_alive(pid: int, ticks: int | None) -> bool:
-    """Whether the shell, or a process of its group after the shell was killed, lives still (a zombie does not)."""
-    if ticks is not None and ownership.process_start(pid) == ticks and not _zombie(pid):
-        return True
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit() and ownership.group_of(int(name)) == pid and not _zombie(int(name)):
-            born = ownership.process_start(int(name))
-            if born is not None and ticks is not None and born >= ticks:
-                return True
-    return False
-
-
-def _zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            data = file.read()
-    except OSError:
-        return True
-    return data[data.rfind(b")") + 2 :][:1] in (b"Z", b"X")

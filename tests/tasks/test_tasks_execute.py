@@ -91,6 +91,14 @@ def test_a_timeout_ends_the_whole_group_and_is_told(store: Store) -> None:
     assert done.result["timed_out"] is True
 
 
+def test_a_child_that_outlives_its_shell_for_a_moment_does_not_keep_a_timed_out_run_open(store: Store) -> None:
+    task = begun(store)
+    slow = "sh -c 'trap \"sleep 0.4; exit 0\" TERM; while :; do sleep 0.05; done' & wait"
+    _, done = record(store, task.id, ["sh", "-c", slow], label="slow", timeout_s=0.3)
+    assert done.phase == "result"
+    assert done.result["timed_out"] is True
+
+
 def test_a_recorder_that_dies_leaves_a_run_whose_end_is_found(store: Store, tmp_path: Path) -> None:
     task = begun(store)
     gate = tmp_path / "gate"
