@@ -12,32 +12,26 @@ import click
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import report_command
+from infer_forge.journal.dimensions import FILTERS
 
-_DIMS = (
-    "model",
-    "gpu",
-    "framework",
-    "task-type",
-    "precision",
-    "topology",
-    "scenario",
-    "metric",
-    "verdict",
-    "kernel-family",
-    "kind",
-    "task",
-)
+_HELP = {
+    "date": "Only records of this year, month or day (YYYY, YYYY-MM, YYYY-MM-DD); repeatable.",
+    "claim": "Only kernel_task or model_e2e claims; repeatable.",
+    "contract": "Only records under the contract with this sha256; repeatable.",
+}
 
 
 def filter_options(function: Any) -> Any:
     """Add one option a dimension, each may be repeated (alternatives), and `--since`."""
-    for dim in reversed(_DIMS):
-        function = click.option(f"--{dim}", multiple=True, help=f"Only records with this {dim}; repeatable.")(function)
+    for dim in reversed(FILTERS):
+        name = dim.replace("_", "-")
+        told = _HELP.get(dim, f"Only records with this {name}; repeatable.")
+        function = click.option(f"--{name}", multiple=True, help=told)(function)
     return click.option("--since", help="Only records from this date on (YYYY-MM-DD).")(function)
 
 
 def _filters(chosen: dict[str, Any]) -> dict[str, list[str]]:
-    return {d.replace("-", "_"): list(chosen[d.replace("-", "_")]) for d in _DIMS if chosen[d.replace("-", "_")]}
+    return {dim: list(chosen[dim]) for dim in FILTERS if chosen[dim]}
 
 
 @click.group(no_args_is_help=True)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from infer_forge.base import jsonio
 from infer_forge.base.contract_model import DeploymentPoint
 from infer_forge.journal.aliases import canonical
+from infer_forge.journal.dimensions import DIMENSIONS
 
 Kind = Literal[
     "task_record",
@@ -24,26 +25,6 @@ Kind = Literal[
     "handoff",
 ]
 KINDS: tuple[str, ...] = Kind.__args__
-
-DIMENSIONS = (
-    "model",
-    "model_arch",
-    "task_type",
-    "gpu",
-    "framework",
-    "framework_rev",
-    "topology",
-    "precision",
-    "workload",
-    "scenario",
-    "metric",
-    "verdict",
-    "claim",
-    "kernel_family",
-    "topic",
-    "author",
-)
-"""Dimensions of the index that a record may name itself; each takes one value or several."""
 
 _ALIASED = ("model", "gpu", "framework", "precision")
 
@@ -208,7 +189,7 @@ class Record(_Strict):
         found += [(d, v, "record") for d, v in simple.items() if v]
         found += [("task", self.task_id, "record")] if self.task_id else []
         found += [("contract", self.contract_sha256, "record")] if self.contract_sha256 else []
-        found.append(("date", self.created.date().isoformat()[:7], "record"))
+        found.append(("date", self.created.astimezone(datetime.timezone.utc).strftime("%Y-%m"), "record"))
         if self.epoch is not None:
             found.append(("epoch", str(self.epoch), "record"))
         if self.deployment_point is not None:

@@ -15,6 +15,7 @@ from infer_forge.base.errors import UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.journal import markdown, shipped, words
 from infer_forge.journal.aliases import canonical
+from infer_forge.journal.dimensions import FACETS, FILTERS
 from infer_forge.journal.index import ask
 from infer_forge.journal.index_rows import COLUMNS
 from infer_forge.journal.store import REF
@@ -34,19 +35,7 @@ _STEPS_A_LOOK = 40
 # A term in more records than this is not ranked by: it costs more than it tells.
 _MANY = 2000
 _SNIPPET_CHARS = 220
-FACET_DIMS = (
-    "kind",
-    "model",
-    "gpu",
-    "framework",
-    "task_type",
-    "precision",
-    "topology",
-    "scenario",
-    "metric",
-    "verdict",
-    "kernel_family",
-)
+_SPAN = re.compile(r"\d{4}(-\d\d(-\d\d)?)?", re.ASCII)
 
 
 @dataclass
@@ -70,17 +59,18 @@ def check_filters(filters: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """Filters with canonical values.
 
     Raises:
-        UsageFault: an unknown dimension.
+        UsageFault: an unknown dimension, or a date that is no year, month or day.
     """
-    from infer_forge.journal.model import DIMENSIONS
-
-    known = {*DIMENSIONS, "kind", "task", "contract", "date", "epoch", "gpu_count"}
-    unknown = set(filters) - known
+    unknown = set(filters) - set(FILTERS)
     if unknown:
         raise UsageFault(
-            f"no such dimension: {', '.join(sorted(unknown))}", next_step=f"use one of {', '.join(sorted(known))}"
+            f"no such dimension: {', '.join(sorted(unknown))}", next_step=f"use one of {', '.join(sorted(FILTERS))}"
         )
-    return {d: [canonical(d, v) for v in values] for d, values in filters.items() if values}
+    checked = {d: [canonical(d, v) for v in values] for d, values in filters.items() if values}
+    for text in checked.get("date", ()):
+        if not _SPAN.fullmatch(text):
+            raise UsageFault(f"{text!r} is no year, month or day", next_step="give it as YYYY, YYYY-MM or YYYY-MM-DD")
+    return checked
 
 
 def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[str, list[Any]]:
@@ -88,6 +78,10 @@ def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[
     clauses: list[str] = ["1"]
     values: list[Any] = []
     for dim, wanted in filters.items():
+        if dim == "date":  # of any length: the index of dimensions has months only
+            clauses.append(f"({' OR '.join(['r.created GLOB ?'] * len(wanted))})")
+            values += [f"{span}*" for span in wanted]
+            continue
         marks = ",".join("?" * len(wanted))
         clauses.append(f"EXISTS (SELECT 1 FROM dims d WHERE d.dim=? AND d.value IN ({marks}) AND d.rowid=r.rowid)")
         values += [dim, *wanted]
@@ -100,8 +94,10 @@ def condition(filters: Mapping[str, Sequence[str]], since: str | None) -> tuple[
 def _date(text: str) -> str:
     """A date in the form that the index compares (UTC)."""
     try:
-        return datetime.datetime.fromisoformat(text.strip()).strftime("%Y-%m-%dT%H:%M:%S")
-    except ValueError:
+        told = datetime.datetime.fromisoformat(text.strip())
+        utc = told.astimezone(datetime.timezone.utc) if told.tzinfo else told
+        return utc.strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError):
         raise UsageFault(f"{text!r} is no date", next_step="give it as YYYY-MM-DD") from None
 
 
@@ -351,7 +347,7 @@ def facets(
         count = db.execute("SELECT count(*) FROM fit").fetchone()[0]
         spread: dict[str, list[tuple[str, int]]] = {}
         hidden: dict[str, int] = {}
-        for dim in FACET_DIMS:
+        for dim in FACETS:
             sql = (
                 "SELECT d.value, count(*) FROM dims d WHERE d.dim=? AND d.rowid IN (SELECT rowid FROM fit)"
                 " GROUP BY d.value ORDER BY 2 DESC, 1"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import anyio.to_thread
 from pydantic import Field
 
+from infer_forge.journal.dimensions import FILTERS
 from infer_forge_mcp.toolkit import Answer, tool
 
 if TYPE_CHECKING:
@@ -14,10 +15,7 @@ if TYPE_CHECKING:
 
 Filters = Annotated[
     dict[str, list[str]] | None,
-    Field(
-        description="Any of model, gpu, framework, task_type, precision, topology, scenario, metric, verdict,"
-        " kernel_family, kind, task -> values."
-    ),
+    Field(description=f"Any of {', '.join(FILTERS)} -> values. A date is YYYY, YYYY-MM or YYYY-MM-DD."),
 ]
 _TEMPLATE = "journal://{record_id}"
 Since = Annotated[str | None, Field(description="Only records from this date on, YYYY-MM-DD.")]
