@@ -95,21 +95,25 @@ def make_server(toolsets: Iterable[str] = (), *, read_only: bool = False, stdio:
     return server
 
 
-def serve(toolsets: Iterable[str] = (), *, read_only: bool = False, http: str | None = None) -> None:
-    """Serve over stdio, or over streamable HTTP at HOST:PORT until stopped.
+def ready(toolsets: Iterable[str] = (), *, read_only: bool = False, http: str | None = None) -> Callable[[], None]:
+    """A server with the chosen tools; what is returned serves over stdio, or over streamable HTTP at HOST:PORT, until stopped.
 
     Raises:
         UsageFault: the HTTP address is not HOST:PORT, or cannot be listened on.
     """
     address = _free_address(http) if http is not None else None
     server = make_server(toolsets, read_only=read_only, stdio=address is None)
-    if not read_only:
-        confirming.start()
-    if address is None:
-        server.run("stdio")
-        return
-    host, port = address
-    server.run("streamable-http", host=host, port=port)
+
+    def serve() -> None:
+        if not read_only:
+            confirming.start()
+        if address is None:
+            server.run("stdio")
+            return
+        host, port = address
+        server.run("streamable-http", host=host, port=port)
+
+    return serve
 
 
 def _free_address(http: str) -> tuple[str, int]:

@@ -17,7 +17,7 @@ from mcp_types import Tool
 
 from infer_forge.base.errors import UsageFault
 from infer_forge_mcp.results import capped
-from infer_forge_mcp.server import INSTRUCTIONS, chosen, make_server, serve
+from infer_forge_mcp.server import INSTRUCTIONS, chosen, make_server, ready
 
 SNAPSHOTS = Path(__file__).parent / "schemas"
 ERAS: tuple[Literal["legacy", "auto"], ...] = ("legacy", "auto")
@@ -188,11 +188,11 @@ def test_pages_follow_each_other_without_gap_or_repeat() -> None:
 )
 def test_an_http_address_that_cannot_be_is_wrong_usage(address: str) -> None:
     with pytest.raises(UsageFault):
-        serve(http=address)
+        ready(http=address)
 
 
 def test_a_used_port_is_told_without_a_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(UsageFault, match="cannot listen there: Address already in use"):
-            serve(http=address)
+            ready(http=address)

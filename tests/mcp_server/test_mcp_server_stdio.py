@@ -44,3 +44,16 @@ def test_the_server_loads_nothing_heavy_at_its_start() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     assert shown == "[]"
+
+
+def test_the_start_is_not_slowed_by_garbage_collection_which_works_again_afterwards() -> None:
+    code = (
+        "import gc, sys; whole = []; gc.callbacks.append(lambda phase, i: whole.append(phase) if i['generation'] == 2 else None)\n"
+        "from infer_forge.cli.main import main\n"
+        "try: main(['serve'])\n"
+        "except SystemExit: print(len(whole), gc.isenabled(), file=sys.stderr)"
+    )
+    asked = json.dumps(INITIALIZE) + "\n"
+    ran = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout)["result"]["serverInfo"]["name"] == "infer-forge"
+    assert ran.stderr.split() == ["0", "True"]
