@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.inputs import apart, finite
 from infer_forge.base.records import Report
-from infer_forge.cli.common import report_command
+from infer_forge.cli.common import emit, format_options, report_command
 from infer_forge.journal.dimensions import FILTERS
 
 _HELP = {
@@ -82,7 +83,7 @@ def add(
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return finite(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputUnusable(str(exc), where=str(file), next_step="name a Markdown file") from None
 
@@ -215,17 +216,31 @@ def surface(
 )
 @click.option("--pitfalls", is_flag=True, help="Write the shipped measurement pitfalls into the store.")
 @click.option("--dry-run", is_flag=True, help="Say what would be imported.")
-@report_command
-def import_(folder: Path | None, mapping: Path | None, pitfalls: bool, dry_run: bool) -> Report:
-    """Bring in Markdown, JSON or JSONL (folder or file): a team's old notes; or, with --pitfalls, what infer-forge ships."""
+@format_options
+def import_(
+    folder: Path | None, mapping: Path | None, pitfalls: bool, dry_run: bool, form: str, out: Path | None
+) -> None:
+    """Bring in Markdown, JSON or JSONL (folder or file): a team's old notes; or, with --pitfalls, what infer-forge ships.
+
+    What cannot be read is told, and the rest goes in. Exit code 3 when nothing of it could be read.
+    """
     from infer_forge.journal import exchange, store
 
     if (folder is None) != pitfalls:
         raise UsageFault("name a folder, or give --pitfalls", next_step="infer-forge journal import --help")
+    if out is not None:
+        note = [out] if folder is not None and out.is_file() and out.resolve().is_relative_to(folder.resolve()) else []
+        apart(out, [p for p in (folder, mapping, *note) if p is not None])
     with store.open_store() as opened:
         if folder is None:
-            return exchange.import_pitfalls(opened, dry_run=dry_run)
-        return exchange.import_notes(opened, folder, exchange.read_mapping(mapping), dry_run=dry_run)
+            report = exchange.import_pitfalls(opened, dry_run=dry_run)
+        else:
+            report = exchange.import_notes(opened, folder, exchange.read_mapping(mapping), dry_run=dry_run)
+    emit(report, form, out)
+    refused = report.tables["refused"].rows
+    if refused and not report.tables["imported"].rows:
+        told = f"nothing could be imported: {len(refused)} refused, the first: {refused[0][0]}: {refused[0][1]}"
+        raise InputUnusable(told, where=str(folder), next_step=report.next_step)
 
 
 @command.command("export")

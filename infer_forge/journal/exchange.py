@@ -11,14 +11,18 @@ from typing import Any, cast
 from infer_forge.base import jsonio
 from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.gitstore import Store
+from infer_forge.base.inputs import finite
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
+from infer_forge.base.yamlio import read_yaml
 from infer_forge.journal import markdown, shipped
 from infer_forge.journal.model import DEEPEST, DIMENSIONS, KINDS, Record, deeper_than, new_id
 from infer_forge.journal.store import ID, REF, add
 
 _FIELDS = set(Record.model_fields) - {"id"}
 _MOST_BYTES = 4 << 20
+_TOO_LARGE = f"larger than {_MOST_BYTES >> 20} MiB"
+_NO_TEXT = "is no UTF-8 text: save it as UTF-8"
 
 
 def read_mapping(path: Path | None) -> dict[str, Any]:
@@ -29,12 +33,7 @@ def read_mapping(path: Path | None) -> dict[str, Any]:
     """
     if path is None:
         return {"fields": {}, "dims": {}, "defaults": {}}
-    import yaml
-
-    try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as exc:
-        raise InputUnusable(f"cannot be read ({exc})", where=str(path)) from None
+    data = read_yaml(path)
     known = ("fields", "dims", "defaults")
     given = cast("dict[str, dict[str, Any] | None]", data) if isinstance(data, dict) else {"": None}
     if set(given) - set(known):
@@ -59,9 +58,13 @@ _Source = tuple[str, dict[str, Any], str, float]
 
 
 def _files(folder: Path) -> list[Path]:
-    """Every file below a folder but those in hidden folders such as `.git`; or the one file."""
+    """Every file below a folder but those in hidden folders such as `.git`; or the one file.
+
+    Raises:
+        InputUnusable: the one is a pipe or a device.
+    """
     if not folder.is_dir():
-        return [folder]
+        return [finite(folder)]
     found = (p for p in folder.rglob("*") if not any(n.startswith(".") for n in p.relative_to(folder).parts))
     return sorted(p for p in found if p.is_file())
 
@@ -72,10 +75,10 @@ def _sources(files: list[Path], faults: list[tuple[str, str]], others: list[Path
         kind = file.suffix.lower()
         if kind in (".md", ".markdown"):
             if file.stat().st_size > _MOST_BYTES:
-                faults.append((str(file), f"larger than {_MOST_BYTES >> 20} MiB"))
+                faults.append((str(file), _TOO_LARGE))
                 continue
-            text = file.read_bytes().decode("utf-8-sig", "replace")
             try:
+                text = _text(file.read_bytes(), str(file))
                 head, body = markdown.split(text, str(file)) if text.startswith("---") else ({}, text)
             except ForgeError as exc:
                 faults.append((str(file), exc.what))
@@ -89,10 +92,22 @@ def _sources(files: list[Path], faults: list[tuple[str, str]], others: list[Path
             others.append(file)
 
 
+def _text(data: bytes, place: str) -> str:
+    """What stands in a file, without its byte order mark. Nothing is guessed: a record never changes afterwards.
+
+    Raises:
+        InputUnusable: it is no UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputUnusable(_NO_TEXT, where=place) from None
+
+
 def _objects(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
     """One object, or a list of them; each is a record."""
     if file.stat().st_size > _MOST_BYTES:
-        faults.append((str(file), f"larger than {_MOST_BYTES >> 20} MiB"))
+        faults.append((str(file), _TOO_LARGE))
         return
     try:
         data: Any = jsonio.loads(file.read_bytes(), where=str(file))
@@ -113,17 +128,24 @@ def _of_json(place: str, data: Any, mtime: float) -> _Source:
 
 def _lines(file: Path, faults: list[tuple[str, str]]) -> Iterator[_Source]:
     mtime = file.stat().st_mtime
-    with open(file, encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            place = f"{file}:{number}"
-            if not line.strip():
+    with open(file, "rb") as lines:
+        number, whole = 0, True
+        while line := lines.readline(_MOST_BYTES):
+            begins, whole = whole, line.endswith(b"\n") or len(line) < _MOST_BYTES
+            if not begins:  # the rest of one that was told
                 continue
+            number += 1
+            place = f"{file}:{number}"
             try:
-                fields: Any = jsonio.loads(line, where=place)
+                if not whole:
+                    raise InputUnusable(_TOO_LARGE, where=place)
+                text = _text(line, place)
+                fields: Any = jsonio.loads(text, where=place) if text.strip() else None
             except ForgeError as exc:
                 faults.append((place, exc.what))
                 continue
-            yield _of_json(place, fields, mtime)
+            if text.strip():
+                yield _of_json(place, fields, mtime)
 
 
 def _has_our_id(theirs: dict[str, Any]) -> bool:
@@ -153,15 +175,17 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
             return same
         theirs = {"source": None, **theirs}
         del theirs["id"]  # what was edited is another record
+    if not theirs and not body.strip():
+        raise InputUnusable("is empty", where=place)
     fields: dict[str, Any] = dict(mapping["defaults"])
     dims: dict[str, Any] = dict(fields.pop("dims", {}))
     extra: dict[str, Any] = dict(fields.pop("extra", {}))
     for key, value in theirs.items():
-        name = mapping["fields"].get(key, key)
+        name = mapping["fields"].get(str(key), key)
         if name in ("dims", "extra") and isinstance(value, dict):  # as in a record of ours
             (dims if name == "dims" else extra).update(cast("dict[str, Any]", value))
-        elif key in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
-            dims[mapping["dims"].get(key, key)] = value
+        elif str(key) in mapping["dims"] or (key in DIMENSIONS and key not in _FIELDS):
+            dims[mapping["dims"].get(str(key), key)] = value
         elif name in _FIELDS - {"dims", "extra"}:
             fields[name] = value
         elif deeper_than(value, DEEPEST):
@@ -172,8 +196,8 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
             )
     if "body" in fields:  # by the mapping
         body = "\n\n".join(str(part) for part in (fields.pop("body"), body) if part)
-    first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), Path(place).stem)
-    fields.setdefault("title", first[:300] if len(first) >= 3 else Path(place).stem)
+    first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), "")
+    fields.setdefault("title", next((t for t in (first[:300], Path(place).stem) if len(t) >= 3), Path(place).name))
     fields.setdefault("kind", "note")
     fields.setdefault("created", datetime.datetime.fromtimestamp(mtime, datetime.timezone.utc))
     fields.setdefault("source", place)
@@ -228,6 +252,8 @@ def _imported(store: Store, good: list[Record], faults: list[tuple[str, str]], d
     verb = "would be imported" if dry_run else "imported"
     report.summary = [f"{len(good)} records {verb}, {len(faults)} refused"]
     report.next_step = "the same command without --dry-run" if dry_run else "infer-forge journal filter"
+    if faults and not good:
+        report.next_step = "mend what was refused, and import it again"
     return report
 
 

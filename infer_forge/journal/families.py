@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.base.resources import data_path
 from infer_forge.journal.aliases import canonical
 
@@ -76,7 +77,7 @@ def read_families(path: Path | None = None) -> Families:
 
     file = path or data_path(DEFAULT)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = finite(file).read_text(encoding="utf-8")
         data: Any = yaml.safe_load(text)
         families = cast("dict[str, dict[str, list[str]]]", data["families"])
         topics = cast("dict[str, list[str]]", data.get("topics") or {})
@@ -92,7 +93,7 @@ def read_families(path: Path | None = None) -> Families:
             {t: tuple(f" {_SEPARATORS.sub(' ', w.lower())}" for w in words) for t, words in topics.items()},
             {f: tuple(heads) for f, heads in folders.items()},
         )
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
         raise InputUnusable(f"cannot be read ({' '.join(str(exc).split())[:120]})", where=str(file)) from None
     except (TypeError, KeyError, AttributeError) as exc:
         raise InputUnusable(

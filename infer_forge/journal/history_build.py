@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from infer_forge.base import jobs, jsonio
 from infer_forge.base.errors import InputUnusable
+from infer_forge.base.inputs import finite
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Table
 from infer_forge.journal import gitlog
@@ -261,7 +262,7 @@ def _state(pull: dict[str, Any]) -> str | None:
 
 def _read_pulls(file: Path) -> list[dict[str, Any]]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = finite(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise InputUnusable(str(exc), where=str(file), next_step="name a JSON file") from None
     if text.lstrip().startswith("["):

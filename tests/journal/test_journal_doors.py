@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,9 @@ from mcp_types import ResourceTemplateReference
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes
 from infer_forge.cli.main import main
-from infer_forge.journal import add, get, markdown, open_store
+from infer_forge.journal import add, exchange, get, markdown, open_store
 from infer_forge.journal.exchange import export, import_notes, import_pitfalls, read_mapping
+from infer_forge.journal.families import read_families
 from infer_forge.journal.search import search
 from infer_forge.journal.shipped import records
 from infer_forge.journal.store import REF
@@ -142,6 +144,83 @@ def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path)
         assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md", "g.json"]
         assert [(*r[:2], Path(r[2]).name) for r in first.tables["other_files"].rows] == [(".bin", 1, "e.bin")]
         assert [h.fields["title"] for h in search(store, "moe", {"gpu": ["NVIDIA H200"]})] == ["old finding"]
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_an_import_of_which_nothing_can_be_read_fails_and_says_what_was_refused(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("---\n: [\n---\n")
+    (notes / "b.jsonl").write_text("{broken\n")
+    done = cli("import", str(notes), *words, "--format", "json")
+    assert done.returncode == 3
+    assert [Path(r[0]).name for r in json.loads(done.stdout)["tables"]["refused"]["rows"]] == ["a.md", "b.jsonl:1"]
+    assert "nothing could be imported: 2 refused, the first: " in done.stderr
+    (notes / "c.md").write_text("# one that can be read\n")
+    assert cli("import", str(notes), *words).returncode == 0
+
+
+def test_a_note_in_another_encoding_is_refused_and_not_kept_garbled(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_bytes("# 激活量化\n".encode("gb18030"))
+    (tmp_path / "b.md").write_bytes("# from windows\n".encode("utf-16"))
+    (tmp_path / "c.jsonl").write_bytes(b'\xef\xbb\xbf{"title": "behind a mark"}\n{"title": "\xb5"}\n')
+    with open_store() as store:
+        report = import_notes(store, tmp_path, read_mapping(None))
+        assert [get(store, i).title for i in report.extra["ids"]] == ["behind a mark"]
+    assert [Path(r[0]).name for r in report.tables["refused"].rows] == ["a.md", "b.md", "c.jsonl:2"]
+    assert all("UTF-8" in r[1] for r in report.tables["refused"].rows)
+
+
+def test_a_line_that_is_too_long_is_told_and_those_behind_it_come_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_MOST_BYTES", 100)
+    long = json.dumps({"title": "long " * 100})
+    (tmp_path / "a.jsonl").write_text(f'{{"title": "first"}}\n{long}\n\n{{"title": "last"}}\n{long}')
+    with open_store() as store:
+        report = import_notes(store, tmp_path, read_mapping(None))
+        assert [get(store, i).title for i in report.extra["ids"]] == ["first", "last"]
+    assert [Path(r[0]).name for r in report.tables["refused"].rows] == ["a.jsonl:2", "a.jsonl:5"]
+
+
+def test_an_empty_note_is_told_as_empty_and_a_short_one_is_named_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("\n")
+    (tmp_path / "b.jsonl").write_text("{}\n")
+    (tmp_path / "c.md").write_text("ok")
+    with open_store() as store:
+        report = import_notes(store, tmp_path, read_mapping(None))
+        assert [get(store, i).title for i in report.extra["ids"]] == ["c.md"]
+    assert [(Path(r[0]).name, r[1]) for r in report.tables["refused"].rows] == [
+        ("a.md", "is empty"),
+        ("b.jsonl:1", "is empty"),
+    ]
+
+
+def test_a_pipe_is_refused_wherever_a_file_is_named(tmp_path: Path) -> None:
+    pipe, notes = tmp_path / "p.md", tmp_path / "notes"
+    os.mkfifo(pipe)
+    notes.mkdir()
+    for words in (
+        ["add", str(pipe)],
+        ["import", str(pipe)],
+        ["import", str(notes), "--mapping", str(pipe)],
+        ["history", "check-notes", str(pipe)],
+    ):
+        done = cli(*words)
+        assert done.returncode == 3, words
+        assert "is a named pipe" in done.stderr
+    with pytest.raises(InputUnusable, match="is a named pipe"):
+        read_families(pipe)
+
+
+def test_the_answer_of_an_import_never_overwrites_a_note(tmp_path: Path) -> None:
+    note = tmp_path / "notes" / "a.md"
+    note.parent.mkdir()
+    note.write_text("# a note\n")
+    assert cli("import", str(note.parent), "--out", str(note)).returncode == 2
+    assert note.read_text() == "# a note\n"
 
 
 def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Path) -> None:
