@@ -24,7 +24,7 @@ def command(http: str | None, toolsets: str, read_only: bool) -> None:
 
 
 def _started(toolsets: list[str], read_only: bool, http: str | None) -> Callable[[], None]:
-    """The server, made without garbage collection: all that a start makes stays, and looking through it costs a tenth of it."""
+    """The server, made without garbage collection: all that a start makes stays, and looking through it is slow."""
     gc.disable()
     try:
         # The server is a door beside this one, not below it: it is looked up by name when it is asked for.
