@@ -85,7 +85,8 @@ def list_() -> Report:
 @click.argument("file", type=_PATH)
 @format_options
 def check_notes_(file: Path, form: str, out: Path | None) -> None:
-    """Check a JSON file of notes (a list, or an object with `notes`): every field, full commits, open ones never told as present.
+    """Check a JSON file of notes (a list, or an object with `notes`): every field, full commits, open ones never told as
+    present, no figure in a decision without its record or author.
 
     Exit code 4 when a note is not acceptable.
     """

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infer_forge.base.records import Finding
+from infer_forge.journal.note_claims import told_present, told_unsourced
 
 STATES = ("open", "merged", "closed-unmerged")
 NEEDED = (
@@ -82,7 +83,8 @@ def _risk(card: Mapping[str, Any]) -> str:
 
 
 def check_notes(notes: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """What keeps notes from being accepted: a missing field, no full source commit, an open one without its head or told as present.
+    """What keeps notes from being accepted: a missing field, no full source commit, an open one without its head or told as
+    present (by its fields, or by the words of its decision), a figure in the decision with neither record nor author.
 
     An empty list: all are complete.
     """
@@ -122,4 +124,16 @@ def _check(note: Mapping[str, Any], name: str) -> list[Finding]:
                 next_step="a candidate is no present behaviour (A48)",
             )
         )
-    return found
+    return found + _by_words(note, name)
+
+
+def _by_words(note: Mapping[str, Any], name: str) -> list[Finding]:
+    """What the words of a decision claim that the note cannot carry (A48, A49)."""
+    found: list[Finding] = []
+    if note.get("state") in ("open", "closed-unmerged"):
+        step = "call it a candidate, or name the commit, number or record by which the source has it (A48)"
+        told = f"{name}: {note['state']}, and its decision tells it as present: "
+        found += [Finding("NOTE_TOLD_PRESENT", told + s, "error", next_step=step) for s in told_present(note)]
+    step = "name the journal record that measured it, or say whose figure it is (A49)"
+    told = f"{name}: its decision states a figure as a fact: "
+    return found + [Finding("NOTE_UNSOURCED", told + s, "error", next_step=step) for s in told_unsourced(note)]
