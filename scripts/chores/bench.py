@@ -85,6 +85,7 @@ def _run(chosen: dict[str, Callable[[], list[Row]]], page: Path | None) -> dict[
         SystemExit: rows are not those of goals.yaml.
     """
     ran: dict[str, list[Row]] = {}
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what users start is compiled already
     with tempfile.TemporaryDirectory() as home:
         os.environ["INFER_FORGE_HOME"] = home
         for name, function in chosen.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,23 @@ def test_the_command_puts_what_it_measured_on_the_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (line,) = lines_of(page, "profile.exact")
     assert "| 0 | ns | yes |" in line
+
+
+def test_what_is_measured_finds_its_bytecode_whatever_the_caller_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("INFER_FORGE_HOME", "put back afterwards")
+    monkeypatch.setattr(sys, "argv", ["bench", "profile.exact"])
+    seen: list[str | None] = []
+
+    def measured() -> list[Row]:
+        seen.append(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+        return [EXACT]
+
+    monkeypatch.setattr(bench, "found", lambda: {"profile.exact": measured})
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    assert ended.value.code == 0
+    assert seen == [None]
 
 
 def test_the_memory_of_several_runs_is_the_largest_and_the_time_the_least() -> None:
