@@ -188,7 +188,7 @@ def task_(
         return report
     manifest = task_worktrees(workspace, task, repos or _defined(task), base=base, environment=environment)
     binding.bind_workspace(task, workspace.root)
-    found = [s for s in worktrees.worktree_states(workspace) if s.name.startswith(f"{task}/")]
+    found = [s for s in worktrees.worktree_states(workspace)[0] if s.name.startswith(f"{task}/")]
     report.add(states.table(found, "worktrees"))
     report.extra["manifest"] = manifest
     report.summary = [

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.resources import data_path
@@ -59,8 +59,6 @@ def read(path: Path) -> Playbook:
     Raises:
         InputUnusable: no front matter, or a field is wrong; the message names it.
     """
-    import yaml
-
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -69,13 +67,13 @@ def read(path: Path) -> Playbook:
     if match is None:
         raise InputUnusable("has no front matter", where=str(path), next_step="begin it with --- lines of YAML")
     try:
-        fields: Any = yaml.safe_load(match.group(1))
+        fields: Any = yamlio.parse(match.group(1), where=str(path))
         return Playbook.model_validate(
             {**fields, "body": match.group(2), "path": str(path), "sha256": jsonio.sha256_file(path)}
         )
-    except (yaml.YAMLError, TypeError) as exc:
+    except TypeError:
         raise InputUnusable(
-            f"its front matter is no YAML mapping ({' '.join(str(exc).split())[:120]})", where=str(path)
+            "its front matter is no YAML mapping", where=str(path), next_step="begin it with --- lines of YAML"
         ) from None
     except ValidationError as exc:
         told = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors(include_url=False)[:4])

@@ -31,7 +31,7 @@ def standing_on(task_id: str, cwd: str, folder: Path, given: Mapping[str, str] |
     if here is not None:
         found.append({"name": Path(here["path"]).name, **here})
     for name, place in _worktrees(task_id, cwd).items():
-        _take(found, name, place, folder)
+        _take(found, name, place, folder, whole=True)
     for name, value in (given or {}).items():
         if Path(value).is_dir():
             _take(found, name, Path(value), folder)
@@ -40,10 +40,13 @@ def standing_on(task_id: str, cwd: str, folder: Path, given: Mapping[str, str] |
     return found
 
 
-def _take(found: list[dict[str, Any]], name: str, place: Path, folder: Path) -> None:
+def _take(found: list[dict[str, Any]], name: str, place: Path, folder: Path, *, whole: bool = False) -> None:
+    """Add one repository. `whole`: the folder is a checkout itself; where its `.git` is damaged git would answer for the one around."""
     facts = surroundings.repository(place, folder / f"{len(found)}.patch") if place.is_dir() else None
-    if facts is None:
+    strange = whole and facts is not None and Path(facts["path"]).resolve() != place.resolve()
+    if facts is None or strange:
         why = "it has no commit" if place.is_dir() else "its worktree is not there: infer-forge workspace task"
+        why = "its .git is gone or damaged: infer-forge workspace status" if strange else why
         found.append({"name": name, "path": str(place), "commit": None, "missing": why})
         return
     same = next((f for f in found if f["path"] == facts["path"]), None)
@@ -84,6 +87,8 @@ def told(repository: Mapping[str, Any]) -> list[tuple[str, str]]:
     if repository.get("missing"):
         return [("missing", f"{name} ({repository['path']}): {repository['missing']}")]
     said: list[tuple[str, str]] = []
+    if repository.get("unseen"):
+        said.append(("unseen", f"{name}: what was changed is not known ({repository['unseen']})"))
     if repository.get("changed"):
         kept = "kept as a patch" if repository.get("patch") else "of which no patch could be kept"
         said.append(("dirty", f"{name}: {repository['changed']} changed files, {kept}"))

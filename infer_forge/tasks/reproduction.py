@@ -78,7 +78,7 @@ def commits(task: Task) -> list[dict[str, Any]]:
             kept: dict[str, Any] = repo.get("patch") or {}
             patch = kept.get("sha256")
             key: tuple[Any, ...] = (repo.get("path") or repo["name"], repo["commit"], patch)
-            keep = ("name", "path", "git_dir", "commit", "branch", "remote", "changed", "patch")
+            keep = ("name", "path", "git_dir", "commit", "branch", "remote", "changed", "unseen", "patch")
             entry = found.setdefault(key, {k: repo.get(k) for k in keep} | {"executions": []})
             entry["executions"].append(execution.id)
     return list(found.values())
@@ -162,6 +162,9 @@ def _patches(found: list[dict[str, Any]]) -> Check:
     lost = [c["name"] for c in found if c["changed"] and not _intact(c["patch"])]
     if lost:
         return ("changes", FAIL, f"{', '.join(lost)} ran with uncommitted changes of which no whole patch is kept")
+    unseen = [f"{c['name']} ({c['unseen']})" for c in found if c.get("unseen")]
+    if unseen:
+        return ("changes", UNKNOWN, f"whether files were changed was not seen: {', '.join(unseen[:3])}")
     return ("changes", PASS, "every run stood on a commit, or on one and a kept patch")
 
 

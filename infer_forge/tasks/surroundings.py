@@ -48,13 +48,15 @@ def repository(folder: str | Path, keep: Path | None = None) -> dict[str, Any] |
         keep: where the difference to the commit is kept as a patch, so that a run on changed files can be repeated.
 
     Returns:
-        None when the folder lies in no repository, or in one without a commit.
+        None when the folder lies in no repository, or in one without a commit. Where git does not tell what was changed,
+        `changed` and `untracked` are None and `unseen` says so: nobody may take such a run for one on a clean commit.
     """
     top, commit = (_git(folder, "rev-parse", *w) for w in (("--show-toplevel",), ("--verify", "HEAD")))
     if not top or not commit:
         return None
     root = top.strip()
-    status = (_git(root, "status", "--porcelain", "--untracked-files=normal") or "").splitlines()
+    told = _git(root, "status", "--porcelain", "--untracked-files=normal")
+    status = [] if told is None else told.splitlines()
     remote = _git(root, "remote", "get-url", "origin")
     branch = _git(root, "symbolic-ref", "--short", "-q", "HEAD")
     shared = _git(root, "rev-parse", "--path-format=absolute", "--git-common-dir")
@@ -64,10 +66,12 @@ def repository(folder: str | Path, keep: Path | None = None) -> dict[str, Any] |
         "commit": commit.strip(),
         "branch": branch.strip() if branch else None,
         "remote": redact.redact(remote.strip()) if remote else None,
-        "changed": sum(1 for line in status if not line.startswith("??")),
-        "untracked": [line[3:] for line in status if line.startswith("??")][:50],
+        "changed": None if told is None else sum(1 for line in status if not line.startswith("??")),
+        "untracked": None if told is None else [line[3:] for line in status if line.startswith("??")][:50],
         "patch": None,
     }
+    if told is None:
+        facts["unseen"] = f"git status failed, or took more than {_GIT_TIMEOUT_S} s"
     if facts["changed"] and keep is not None:
         facts["patch"] = _patch(root, keep)
     return facts

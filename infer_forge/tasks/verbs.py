@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Finding, Header, Report
@@ -71,22 +71,11 @@ def read_definition(source: str) -> dict[str, Any]:
     Raises:
         InputUnusable: it is no such file.
     """
-    path = Path(source)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+    if not Path(source).is_file():
         raise InputUnusable(
-            str(exc), where=source, next_step="give playbook, a proposal's id, or a JSON or YAML file"
-        ) from None
-    if path.suffix == ".json":
-        found: Any = jsonio.loads(text, where=source)
-    else:
-        import yaml
-
-        try:
-            found = yaml.safe_load(text)
-        except yaml.YAMLError as exc:
-            raise InputUnusable(f"is no YAML ({' '.join(str(exc).split())[:120]})", where=source) from None
+            "is no file", where=source, next_step="give playbook, a proposal's id, or a JSON or YAML file"
+        )
+    found: Any = jsonio.read_json(source) if source.endswith(".json") else yamlio.read_yaml(source)
     if not isinstance(found, dict):
         raise InputUnusable("holds no task definition", where=source, next_step="a mapping with type, title, contract")
     return found  # pyright: ignore[reportUnknownVariableType]
@@ -290,7 +279,9 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
     report.add(Table("evidence", names, [(i.id, i.kind, i.trust, i.path, (i.sha256 or "")[:16]) for i in made]))
     for repository in execution.intent.get("repositories", []):
         report.findings += [
-            Finding(f"REPOSITORY_{what.upper()}", sentence, "warning" if what in ("missing", "dirty") else "info")
+            Finding(
+                f"REPOSITORY_{what.upper()}", sentence, "warning" if what in ("missing", "unseen", "dirty") else "info"
+            )
             for what, sentence in repositories.told(repository)
         ]
     report.findings += [Finding("EVIDENCE_ABSENT", f"{p} was not written", "error") for p in result.get("absent", [])]

@@ -50,6 +50,8 @@ def _captured(name: str, folder: Path, bundles_to: Path | None) -> dict[str, Any
         "untracked": state.untracked,
         "bundle": None,
     }
+    if states.UNREADABLE in state.states:
+        return {**facts, "proof": None, "why": state.said[state.states.index(states.UNREADABLE)], "verdict": UNKNOWN}
     if state.commit is None:
         return {**facts, "proof": None, "why": state.said[0], "verdict": FAIL}
     if bundles_to is None:
@@ -86,7 +88,8 @@ def prove_record(record: Mapping[str, Any], folders: Mapping[str, Path]) -> list
     for name, facts in record["repositories"].items():
         folder = folders.get(name) or Path(facts["path"])
         if not facts.get("commit"):
-            rows.append([name, FAIL, None, "no commit was captured"])
+            unseen = facts.get("verdict") == UNKNOWN
+            rows.append([name, UNKNOWN if unseen else FAIL, None, facts.get("why") or "no commit was captured"])
         elif not (folder / ".git").exists():
             rows.append([name, UNKNOWN, facts["commit"], f"its repository is not here: {folder}"])
         else:
@@ -95,6 +98,8 @@ def prove_record(record: Mapping[str, Any], folders: Mapping[str, Path]) -> list
             result = PASS if proof.holds else UNKNOWN if proof.state == UNREACHABLE else FAIL
             if facts.get("changed") or facts.get("untracked"):
                 result, why = FAIL, "the result stood on files that are in no commit"
+            elif facts.get("changed", 0) is None:
+                result, why = UNKNOWN, "whether the result stood on changed files was not seen"
             else:
                 why = proof.why
             rows.append([name, result, facts["commit"], why])

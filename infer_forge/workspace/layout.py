@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.resources import load_yaml
 from infer_forge.workspace import gitcall
@@ -76,16 +76,20 @@ def read(root: Path) -> Workspace:
     Raises:
         InputUnusable: it cannot be read, or an entry is not whole.
     """
-    import yaml
-
     file = root / DESCRIPTOR
+    data: Any = yamlio.read_yaml(file) or {}
     try:
-        data: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        items = cast("dict[str, dict[str, str]]", data.get("repositories") or {})
+        items = cast("dict[str, dict[str, Any]]", data.get("repositories") or {})
         entries = {n: Entry(n, i["url"], i["branch"], i["role"], i["path"]) for n, i in items.items()}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError) as exc:
-        raise InputUnusable(f"cannot be read: {' '.join(str(exc).split())[:160]}", where=str(file)) from None
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise InputUnusable(
+            f"an entry is not whole ({exc!r})",
+            where=str(file),
+            next_step=f"git -C {root} log -p -- {DESCRIPTOR} shows how it was",
+        ) from None
     for entry in entries.values():
+        if not all(isinstance(items[entry.name][field], str) for field in ("url", "branch", "role", "path")):
+            raise InputUnusable(f"{entry.name}: address, branch, role and path are text", where=str(file))
         inside = (root / entry.path).resolve().is_relative_to(root.resolve())
         if entry.role not in ROLES or not inside or entry.path.startswith("/"):
             raise InputUnusable(f"{entry.name}: role or path is wrong", where=str(file))

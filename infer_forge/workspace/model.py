@@ -55,8 +55,8 @@ class RepoState:
     pinned: str | None = None
     default_branch: str | None = None
     remote: str | None = None
-    changed: int = 0
-    untracked: int = 0
+    changed: int | None = None
+    untracked: int | None = None
     ahead: int | None = None
     behind: int | None = None
     states: list[str] = field(default_factory=list[str])

@@ -31,7 +31,7 @@ def pin(workspace: Workspace, names: tuple[str, ...] = ()) -> list[RepoState]:
 
 
 def _fault(workspace: Workspace, state: RepoState) -> str | None:
-    for trouble in (states.ABSENT, states.EMPTY, states.DIRTY):
+    for trouble in (states.ABSENT, states.EMPTY, states.UNREADABLE, states.DIRTY):
         if trouble in state.states:
             return f"{state.name}: {state.said[state.states.index(trouble)]}"
     proof = prove_commit(workspace.folder(workspace.entries[state.name]), state.commit or "")

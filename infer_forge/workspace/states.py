@@ -12,7 +12,7 @@ from infer_forge.workspace.model import Entry, RepoState, Workspace
 
 OK, ABSENT, EMPTY, DIRTY, DETACHED, SHALLOW = "ok", "absent", "empty", "dirty", "detached", "shallow"
 MISSING_COMMIT, DIVERGED, AHEAD, BEHIND, OFF_PIN = "missing_commit", "diverged", "ahead", "behind", "off_pin"
-UNDECIDED, OTHER_ADDRESS = "history_unknown", "other_address"
+UNDECIDED, OTHER_ADDRESS, UNREADABLE = "history_unknown", "other_address", "unreadable"
 
 
 def state_of(
@@ -28,6 +28,25 @@ def state_of(
         state.present = False
         state.tell(ABSENT, "it is not checked out: infer-forge workspace sync")
         return state
+    try:
+        _look(state, folder)
+    except gitcall.GitFailed as exc:
+        state.tell(UNREADABLE, f"git cannot read it ({exc.said}); what stands here is not known: git -C {folder} fsck")
+    if not state.states:
+        state.states, state.said = [OK], ["clean, on its pin or ahead of nothing"]
+    return state
+
+
+def _look(state: RepoState, folder: Path) -> None:
+    """Fill in what git says of a checkout that has a git folder.
+
+    Raises:
+        GitFailed: it cannot be read.
+    """
+    top = gitcall.call(folder, "rev-parse", "--show-toplevel").strip()
+    if Path(top).resolve() != folder.resolve():
+        state.tell(UNREADABLE, f"its own .git is damaged, and git takes the repository {top} for it: make it anew")
+        return
     commit = gitcall.ask(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     state.commit = commit.strip() if commit else None
     remote = gitcall.ask(folder, "remote", "get-url", "origin")
@@ -35,13 +54,20 @@ def state_of(
     named = gitcall.ask(folder, "symbolic-ref", "--short", "--quiet", "HEAD")
     state.branch = named.strip() if named else None
     if state.commit is None:
-        state.tell(EMPTY, "it has no commit to stand on")
-        return state
+        state.tell(*_without_commit(state, folder))
+        return
     _look_at_files(state, folder)
     _look_at_history(state, folder)
-    if not state.states:
-        state.states, state.said = [OK], ["clean, on its pin or ahead of nothing"]
-    return state
+
+
+def _without_commit(state: RepoState, folder: Path) -> tuple[str, str]:
+    """Why HEAD gives no commit: none was made yet, or the one that it names cannot be read."""
+    named = gitcall.ask(folder, "rev-parse", "--verify", "--quiet", "HEAD")
+    file = gitcall.ask(folder, "rev-parse", "--git-path", f"refs/heads/{state.branch}") if state.branch else None
+    if named is None and file is not None and not (folder / file.strip()).exists():
+        return EMPTY, "it has no commit to stand on"
+    what = f"the commit {named.strip()[:12]}" if named else f"the ref of {state.branch or 'HEAD'}"
+    return UNREADABLE, f"{what} cannot be read: git -C {folder} fsck, or clone it anew"
 
 
 def _look_at_files(state: RepoState, folder: Path) -> None:
@@ -160,7 +186,7 @@ def _short(commit: str | None) -> str | None:
 
 
 # What keeps a result from being told by a commit; the other states are only worth knowing.
-TROUBLE = (ABSENT, EMPTY, DIRTY, MISSING_COMMIT, DIVERGED)
+TROUBLE = (ABSENT, EMPTY, UNREADABLE, DIRTY, MISSING_COMMIT, DIVERGED)
 
 
 def status(workspace: Workspace, names: tuple[str, ...] = ()) -> Report:
@@ -171,15 +197,18 @@ def status(workspace: Workspace, names: tuple[str, ...] = ()) -> Report:
         "workspace_status",
         Header(coverage={"repositories": len(workspace.entries)}, more={"root": str(workspace.root)}),
     )
-    found, trees = states(workspace, names), worktree_states(workspace, names)
+    found = states(workspace, names)
+    trees, faults = worktree_states(workspace, names)
     report.add(table(found))
     if trees:
         report.add(table(trees, "worktrees"))
+    report.findings += faults
     for state in (*found, *trees):
         for code, sentence in zip(state.states, state.said, strict=True):
             if code != OK:
                 severity = "warning" if code in TROUBLE else "info"
                 report.findings.append(Finding(code.upper(), f"{state.name}: {sentence}", severity))
     odd = sum(1 for s in (*found, *trees) if set(s.states) & set(TROUBLE))
+    odd += len(faults)
     report.summary = [f"{workspace.root}: {len(found)} repositories, {len(trees)} worktrees, {odd} need attention"]
     return report

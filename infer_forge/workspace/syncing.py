@@ -43,6 +43,8 @@ def _sync(workspace: Workspace, entry: Entry, forward: bool) -> str:
     if not forward:
         return "fetched"
     state = states.state_in(workspace, entry, states.pins(workspace.root))
+    if states.UNREADABLE in state.states:
+        return f"fetched; not moved: {state.said[state.states.index(states.UNREADABLE)]}"
     if states.DIRTY in state.states:
         return "fetched; not moved: it has changed files"
     if state.branch != entry.branch:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
+from infer_forge.base.records import Finding
 from infer_forge.engines import runner
 from infer_forge.workspace import gitcall, layout, states
 from infer_forge.workspace.model import RepoState, Workspace
@@ -125,23 +128,26 @@ def _remove(workspace: Workspace, task: str, name: str, *, branch: bool) -> None
 
 def manifest_of(workspace: Workspace, task: str) -> dict[str, Any] | None:
     """A task's manifest, None when it has none."""
-    import yaml
-
     _require_id(task)
-    file = workspace.root / layout.TASKS / f"{task}.yaml"
-    try:
-        data: Any = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    file = _file(workspace, task)
+    if not os.path.lexists(file):
         return None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise InputUnusable(f"cannot be read: {' '.join(str(exc).split())[:160]}", where=str(file)) from None
+    restored = f"git -C {workspace.root} restore {layout.TASKS}/{file.name}"
+    try:
+        data: Any = yamlio.read_yaml(file)
+    except InputUnusable as exc:
+        raise InputUnusable(exc.what, where=str(file), next_step=restored) from None
     if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("repositories"), dict):
-        raise InputUnusable("is no manifest of a task's repositories", where=str(file))
+        raise InputUnusable("is no manifest of a task's repositories", where=str(file), next_step=restored)
     return cast("dict[str, Any]", data)
 
 
+def _file(workspace: Workspace, task: str) -> Path:
+    return workspace.root / layout.TASKS / f"{task}.yaml"
+
+
 def _write(workspace: Workspace, task: str, manifest: dict[str, Any]) -> None:
-    file = workspace.root / layout.TASKS / f"{task}.yaml"
+    file = _file(workspace, task)
     jsonio.write_atomic(file, layout.yaml_text(manifest))
     gitcall.commit_all(workspace.root, f"Repositories of {task}", str(file.relative_to(workspace.root)))
 
@@ -160,15 +166,52 @@ def folders_of(workspace: Workspace, task: str) -> dict[str, Path]:
     return {name: _place(workspace, task, name) for name in manifest["repositories"] if name in workspace.entries}
 
 
-def worktree_states(workspace: Workspace, names: tuple[str, ...] = ()) -> list[RepoState]:
-    """The state of every task's worktrees."""
+def worktree_states(workspace: Workspace, names: tuple[str, ...] = ()) -> tuple[list[RepoState], list[Finding]]:
+    """The state of every task's worktrees, and what is wrong with the manifests that name them.
+
+    Worktrees that stand in a task's folder are looked at whether or not its manifest names them, or can be read.
+    """
     found: list[RepoState] = []
-    for file in sorted((workspace.root / layout.TASKS).glob("*.yaml")):
-        for name, folder in folders_of(workspace, file.stem).items():
+    faults: list[Finding] = []
+    for task, standing in _standing(workspace).items():
+        named, said = _named(workspace, task, standing)
+        faults += said
+        for name, folder in sorted({**standing, **named}.items()):
             if folder.is_dir() and (not names or name in names):
                 entry = workspace.entries[name]
-                found.append(states.state_of(folder, name=f"{file.stem}/{name}", role=entry.role, branch=entry.branch))
-    return found
+                found.append(states.state_of(folder, name=f"{task}/{name}", role=entry.role, branch=entry.branch))
+    return found, faults
+
+
+def _standing(workspace: Workspace) -> dict[str, dict[str, Path]]:
+    """Task -> its worktrees as the folders show them; every task with a manifest or a folder, in order."""
+    tasks = {file.stem for file in (workspace.root / layout.TASKS).glob("*.yaml")}
+    made = {f.name: f for f in (workspace.root / layout.WORKTREES).glob("*") if f.is_dir()}
+    names = workspace.entries
+    return {
+        task: {f.name: f for f in made[task].iterdir() if f.name in names and f.is_dir()} if task in made else {}
+        for task in sorted(tasks | {task for task, folder in made.items() if any(folder.iterdir())})
+    }
+
+
+def _named(workspace: Workspace, task: str, standing: Mapping[str, Path]) -> tuple[dict[str, Path], list[Finding]]:
+    """The worktrees that a task's manifest names, and where it, the folders and the workspace do not agree."""
+    again = f"infer-forge workspace task {task} --repo NAME"
+    try:
+        manifest = manifest_of(workspace, task)
+    except ForgeError as exc:
+        said = f"{task}: its manifest: {exc.what}; what stands in its folder is shown"
+        return {}, [Finding("MANIFEST_UNREADABLE", said, "warning", next_step=exc.next_step or again)]
+    if manifest is None:
+        return {}, [Finding("MANIFEST_MISSING", f"{task}: worktrees without a manifest", "warning", next_step=again)]
+    named: set[str] = set(manifest["repositories"])
+    strange, more = sorted(named - set(workspace.entries)), sorted(set(standing) - named)
+    told = [f"names {', '.join(strange)}, which the workspace does not have"] if strange else []
+    told += [f"does not name its worktrees of {', '.join(more)}"] if more else []
+    found = {name: _place(workspace, task, name) for name in named if name in workspace.entries}
+    return found, [
+        Finding("MANIFEST_INCOMPLETE", f"{task}: its manifest {t}", "warning", next_step=again) for t in told
+    ]
 
 
 def close_worktrees(workspace: Workspace, task: str) -> list[str]:
@@ -182,7 +225,9 @@ def close_worktrees(workspace: Workspace, task: str) -> list[str]:
     faults: list[str] = []
     for name, folder in folders.items():
         state = states.state_of(folder, name=name)
-        if state.changed or state.untracked:
+        if states.UNREADABLE in state.states:
+            faults.append(f"{name}: {state.said[state.states.index(states.UNREADABLE)]}")
+        elif state.changed or state.untracked:
             faults.append(f"{name} has changed files")
         elif state.commit and not (proof := prove_commit(folder, state.commit, bundles=bundles)).holds:
             faults.append(f"{name}: {proof.why}")

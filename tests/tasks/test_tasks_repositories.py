@@ -153,3 +153,34 @@ def test_a_commit_that_its_remote_dropped_is_kept_as_a_bundle_though_the_trackin
     kept = {c["name"]: c.get("bundle") for c in ended["content"]["reproduction"]["commits"]}
     assert kept["eng"] is not None
     assert kept["kern"] is None
+
+
+def test_a_worktree_whose_git_folder_is_damaged_is_not_captured_as_the_repository_around_it(
+    store: Store, root: Path, tmp_path: Path
+) -> None:
+    task = block(store, begun(store, repositories=["eng"]))
+    folder = trees(root, task) / "eng"
+    (folder / ".git").unlink()
+    (folder / ".git").mkdir()
+    execution = ran(store, task, tmp_path)
+    facts = {r["name"]: r for r in execution.intent["repositories"]}
+    assert facts["eng"]["commit"] is None
+    assert "damaged" in facts["eng"]["missing"]
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    with pytest.raises(GateRefused, match="ran without eng"):
+        ending.deliver(store, task.id, "one file with a verdict")
+
+
+def test_a_checkout_that_git_tells_nothing_of_is_not_taken_for_a_clean_one(
+    store: Store, root: Path, tmp_path: Path
+) -> None:
+    task = block(store, begun(store, repositories=["eng"]))
+    folder = trees(root, task) / "eng"
+    Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")).write_text("damaged")
+    execution = ran(store, task, tmp_path)
+    facts = next(r for r in execution.intent["repositories"] if r["name"] == "eng")
+    assert facts["changed"] is None
+    assert [what for what, _ in told(facts)] == ["unseen"]
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    with pytest.raises(GateRefused, match="whether files were changed was not seen: eng"):
+        ending.deliver(store, task.id, "one file with a verdict")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -446,6 +447,89 @@ def test_a_surrounding_repositorys_variables_are_not_taken_for_the_folders(
     monkeypatch.setenv("GIT_DIR", str(upstream / "kern.git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(upstream / "nothing"))
     assert one(space) == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"repositories: [1", b"a list", b"\xff\xfe", b"made: 2020-99-99", b"repositories: &r [*r]"]
+)
+def test_a_damaged_manifest_of_one_task_is_told_and_all_else_is_shown(space: Workspace, content: bytes) -> None:
+    for task in ("t-1", "t-2"):
+        ws.task_worktrees(space, task, ("eng",))
+    manifest = space.root / "tasks" / "t-1.yaml"
+    manifest.write_bytes(content)
+    report = ws.status(space)
+    assert [f.code for f in report.findings] == ["MANIFEST_UNREADABLE"]
+    assert [row[0] for row in report.tables["worktrees"].rows] == ["t-1/eng", "t-2/eng"]
+    assert "1 need attention" in report.summary[0]
+    with pytest.raises(InputUnusable) as refused:
+        ws.close_worktrees(space, "t-1")
+    restored = str(refused.value.next_step)
+    assert report.findings[0].next_step == restored
+    subprocess.run(restored.split(), check=True)
+    assert ws.status(space).findings == []
+
+
+def test_worktrees_that_no_manifest_names_and_names_that_the_workspace_lacks_are_told(space: Workspace) -> None:
+    ws.task_worktrees(space, "t-1", ("eng", "kern"))
+    manifest = space.root / "tasks" / "t-1.yaml"
+    manifest.write_text("repositories: {eng: {}, ghost: {}}")
+    said = [(f.code, f.message) for f in ws.status(space).findings]
+    assert said == [
+        ("MANIFEST_INCOMPLETE", "t-1: its manifest names ghost, which the workspace does not have"),
+        ("MANIFEST_INCOMPLETE", "t-1: its manifest does not name its worktrees of kern"),
+    ]
+    manifest.unlink()
+    report = ws.status(space)
+    assert [f.code for f in report.findings] == ["MANIFEST_MISSING"]
+    assert [row[0] for row in report.tables["worktrees"].rows] == ["t-1/eng", "t-1/kern"]
+
+
+def _index(folder: Path) -> None:
+    Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")).write_text("damaged")
+
+
+def _ref(folder: Path) -> None:
+    Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", "refs/heads/main")).write_text("damaged")
+
+
+def _object(folder: Path) -> None:
+    made = commit(folder, text="lost")
+    Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", f"objects/{made[:2]}/{made[2:]}")).unlink()
+
+
+def _git_folder(folder: Path) -> None:
+    (folder / ".git").unlink()
+    (folder / ".git").mkdir()
+
+
+@pytest.mark.parametrize("damage", [_index, _ref, _object, _git_folder])
+def test_a_damaged_repository_is_told_as_such_and_the_others_are_shown(
+    space: Workspace, damage: Callable[[Path], None]
+) -> None:
+    damage(space.root / "stack/eng")
+    report = ws.status(space)
+    assert [f.code for f in report.findings] == ["UNREADABLE"]
+    rows = {row["repo"]: row for row in report.tables["repositories"].dicts()}
+    assert rows["eng"]["state"] == ["unreadable"]
+    assert rows["eng"]["changed"] is None
+    assert rows["kern"]["state"] == ["ok"]
+    with pytest.raises(GateRefused, match="eng"):
+        ws.pin(space)
+
+
+def test_a_worktree_that_cannot_be_read_is_unknown_not_clean_and_is_not_closed(space: Workspace) -> None:
+    ws.task_worktrees(space, "t-1", ("eng",))
+    _index(space.root / "worktrees/t-1/eng")
+    assert ws.verify(space, task="t-1").extra["verdict"] == "unknown"
+    assert ws.verify(space, space.root / "tasks/t-1.commits.json").extra["verdict"] == "unknown"
+    with pytest.raises(GateRefused, match="git cannot read it"):
+        ws.close_worktrees(space, "t-1")
+
+
+def test_a_descriptor_whose_fields_are_no_text_is_refused_by_name(space: Workspace) -> None:
+    (space.root / layout.DESCRIPTOR).write_text("repositories: {eng: {url: 3, branch: main, role: stack, path: a}}")
+    with pytest.raises(InputUnusable, match="eng: address, branch, role and path are text"):
+        layout.read(space.root)
 
 
 def test_a_shallow_commit_of_our_own_is_told_as_it_is(space: Workspace, upstream: Path) -> None:

@@ -19,6 +19,7 @@ import datetime
 from pathlib import Path
 from typing import Any, cast
 
+from infer_forge.base import yamlio
 from infer_forge.base.errors import GateRefused, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks.graph import log
@@ -58,12 +59,7 @@ def read_file(path: str | Path) -> dict[str, list[dict[str, Any]]]:
     Raises:
         InputUnusable: no YAML or JSON, or unknown keys; the first of them are named.
     """
-    import yaml
-
-    try:
-        data: Any = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_loader())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
-        raise InputUnusable(" ".join(str(exc).split())[:200], where=str(path)) from None
+    data: Any = yamlio.read_yaml(path)
     parts: dict[str, Any] = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     found: dict[str, list[dict[str, Any]]] = {"nodes": [], "edges": []}
     faults = [str(k) for k in parts if k not in (*found, "project")]
@@ -80,12 +76,6 @@ def read_file(path: str | Path) -> dict[str, list[dict[str, Any]]]:
         said = "; ".join(faults[:6]) if parts else "it holds no lists `nodes` and `edges`"
         raise InputUnusable(f"cannot be used: {said}", where=str(path), next_step="infer-forge graph load --help")
     return found
-
-
-def _loader() -> Any:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_file(store: Store, project: str, path: str | Path) -> Graph:
