@@ -8,11 +8,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-@dataclass(frozen=True)
 class Paths:
     """The places. Folders are made by whoever first writes into them.
 
@@ -23,10 +24,11 @@ class Paths:
         runs: run directories of campaigns and tasks that name no other root.
     """
 
-    state: Path
-    cache: Path
-    stores: Path
-    runs: Path
+    def __init__(self, state: Path, cache: Path, stores: Path, runs: Path) -> None:
+        self.state = state
+        self.cache = cache
+        self.stores = stores
+        self.runs = runs
 
     @property
     def jobs(self) -> Path:
@@ -60,33 +62,44 @@ class Paths:
 
 def paths() -> Paths:
     """The places as the environment says now (read at each call: tests and servers move them)."""
+    from pathlib import Path
+
+    return Paths(**{name: Path(text) for name, text in place_texts().items()})
+
+
+def place_texts() -> dict[str, str]:
+    """`paths()` as plain text, without pathlib: the guard's hook runs before every command and pays for each import."""
     env = os.environ
     home = env.get("INFER_FORGE_HOME")
-    user = Path.home()
     if home:
-        base = Path(home).expanduser().absolute()
-        state, cache, data = base / "state", base / "cache", base
+        base = _absolute(home)
+        state, cache, data = f"{base}/state", f"{base}/cache", base
     else:
-        state = Path(env.get("XDG_STATE_HOME") or user / ".local" / "state") / "infer-forge"
-        cache = Path(env.get("XDG_CACHE_HOME") or user / ".cache") / "infer-forge"
-        data = Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "infer-forge"
+        state = f"{_user_folder('XDG_STATE_HOME', '.local/state')}/infer-forge"
+        cache = f"{_user_folder('XDG_CACHE_HOME', '.cache')}/infer-forge"
+        data = f"{_user_folder('XDG_DATA_HOME', '.local/share')}/infer-forge"
+    places = {"state": state, "cache": cache, "stores": f"{data}/stores", "runs": f"{data}/runs"}
+    named = {name: env.get(f"INFER_FORGE_{name.upper()}") for name in places}
+    return {name: _absolute(value) if value else places[name] for name, value in named.items()}
 
-    def place(name: str, default: Path) -> Path:
-        value = env.get(f"INFER_FORGE_{name}")
-        return Path(value).expanduser().absolute() if value else default
 
-    return Paths(
-        state=place("STATE", state),
-        cache=place("CACHE", cache),
-        stores=place("STORES", data / "stores"),
-        runs=place("RUNS", data / "runs"),
-    )
+def user_config_folder() -> str:
+    """The user's folder of settings: `INFER_FORGE_HOME`, else the one in the XDG config folder."""
+    home = os.environ.get("INFER_FORGE_HOME")
+    return _absolute(home) if home else f"{_user_folder('XDG_CONFIG_HOME', '.config')}/infer-forge"
 
 
 def user_config_file() -> Path:
     """`infer-forge.yaml` of the user: under `INFER_FORGE_HOME`, else in the XDG config folder."""
-    home = os.environ.get("INFER_FORGE_HOME")
-    if home:
-        return Path(home).expanduser().absolute() / "infer-forge.yaml"
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(config) / "infer-forge" / "infer-forge.yaml"
+    from pathlib import Path
+
+    return Path(user_config_folder()) / "infer-forge.yaml"
+
+
+def _absolute(text: str) -> str:
+    path = os.path.expanduser(text)
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
+def _user_folder(variable: str, below_home: str) -> str:
+    return os.environ.get(variable) or f"{os.path.expanduser('~')}/{below_home}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MASK = "[redacted:{}]"
 
@@ -57,8 +57,7 @@ _NOT_SECRET_NAME = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Secret:
+class Secret(NamedTuple):
     """One hit: what kind it is and where it stands in the text (the value itself is never carried along)."""
 
     kind: str

@@ -8,11 +8,12 @@ cheap: where there is none, there is nothing to do. Standard library only.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
 from typing import Any
+
+from infer_forge.guard.hashing import sha256_hex
 
 KEPT_S = 86400.0
 """After a day an unanswered question is no longer waited for; the audit log keeps it."""
@@ -20,9 +21,9 @@ KEPT_S = 86400.0
 
 def folder() -> str:
     """One file for each question that waits."""
-    from infer_forge.base.paths import paths
+    from infer_forge.guard import audit
 
-    return str(paths().audit / "asked")
+    return os.path.join(os.path.dirname(audit.log_path()), "asked")
 
 
 def key(data: dict[str, Any]) -> str:
@@ -30,7 +31,7 @@ def key(data: dict[str, Any]) -> str:
     ident = data.get("tool_use_id")
     tail = [ident] if isinstance(ident, str) and ident else [data.get("tool_name"), data.get("tool_input")]
     text = json.dumps([data.get("session_id"), *tail], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return sha256_hex(text.encode())[:24]
 
 
 def expect(data: dict[str, Any], locks: tuple[dict[str, Any], ...], verdict: str) -> str:

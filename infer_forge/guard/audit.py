@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from infer_forge.base.paths import paths
+from infer_forge.base.paths import place_texts
 from infer_forge.base.redact import redact
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -17,7 +17,7 @@ MAX_TEXT = 2000
 
 def log_path() -> str:
     """The file that is written now."""
-    return str(paths().audit / "guard.jsonl")
+    return f"{place_texts()['state']}/audit/guard.jsonl"
 
 
 def append(entry: dict[str, Any], *, sync: bool = True) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from typing import Any
 
-from infer_forge.base.paths import paths, user_config_file
+from infer_forge.base.paths import place_texts, user_config_folder
+from infer_forge.guard.hashing import sha256_hex
 
 PROJECT_FILES = ("guard.yaml", ".infer-forge/guard.yaml")
 VERSION = 3
@@ -19,7 +19,7 @@ class PolicyFault(Exception):
 
 def user_file() -> str:
     """guard.yaml of the user, beside infer-forge.yaml."""
-    return str(user_config_file().parent / "guard.yaml")
+    return f"{user_config_folder()}/guard.yaml"
 
 
 def project_root(cwd: str | None) -> str | None:
@@ -50,15 +50,15 @@ def project_file(cwd: str | None) -> str | None:
 
 def place(file: str | None) -> str:
     """Where the compiled policy for a project file (None: no project file) is kept."""
-    key = hashlib.sha256(file.encode()).hexdigest()[:16] if file else "user"
-    return str(paths().state / "guard" / f"policy-{key}.json")
+    key = sha256_hex(file.encode())[:16] if file else "user"
+    return f"{place_texts()['state']}/guard/policy-{key}.json"
 
 
 def digest(path: str) -> str | None:
     """sha256 of a file; None when it is not there."""
     try:
         with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+            return sha256_hex(file.read())
     except FileNotFoundError:
         return None
     except OSError as exc:
@@ -72,7 +72,7 @@ _BODY_AT = len(_HEAD) + 64 + len(_MIDDLE)
 def pack(body: dict[str, Any]) -> bytes:
     """The compiled file: `{"hash": .., "body": ..}`, the hash over the very bytes of the body."""
     text = json.dumps(body, separators=(",", ":")).encode()
-    return _HEAD + hashlib.sha256(text).hexdigest().encode() + _MIDDLE + text + b"}"
+    return _HEAD + sha256_hex(text).encode() + _MIDDLE + text + b"}"
 
 
 def unpack(data: bytes) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     body = data[_BODY_AT:-1]
     if not data.startswith(_HEAD) or data[_BODY_AT - len(_MIDDLE) : _BODY_AT] != _MIDDLE or data[-1:] != b"}":
         raise PolicyFault("the compiled guard policy is damaged")
-    if hashlib.sha256(body).hexdigest().encode() != data[len(_HEAD) : len(_HEAD) + 64]:
+    if sha256_hex(body).encode() != data[len(_HEAD) : len(_HEAD) + 64]:
         raise PolicyFault("the compiled guard policy was changed by hand")
     return json.loads(body)
 

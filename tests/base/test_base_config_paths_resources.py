@@ -11,7 +11,7 @@ import yaml
 from infer_forge.base import resources
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable, MissingPart, UsageFault
-from infer_forge.base.paths import paths, user_config_file
+from infer_forge.base.paths import paths, place_texts, user_config_file, user_config_folder
 from infer_forge.base.resources import data_path
 
 
@@ -120,3 +120,23 @@ def test_a_data_files_json_twin_says_the_same_and_may_vanish_or_be_damaged(
     assert read(name) == first
     twins[0].unlink()
     assert read(name) == first
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"INFER_FORGE_HOME": "~/forge"},
+        {"INFER_FORGE_HOME": "here"},
+        {"XDG_STATE_HOME": "/x/state", "INFER_FORGE_CACHE": "~/c", "INFER_FORGE_STORES": "s"},
+    ],
+)
+def test_the_hooks_texts_name_the_same_places(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("INFER_FORGE_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "INFER_FORGE_STATE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found, texts = paths(), place_texts()
+    assert {k: str(getattr(found, k)) for k in texts} == texts
+    assert all(Path(t).is_absolute() and "~" not in t for t in texts.values())
+    assert f"{user_config_folder()}/infer-forge.yaml" == str(user_config_file())

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,10 +43,10 @@ def test_a_reused_pid_does_not_pass_as_the_old_process() -> None:
     child = sleeper()
     try:
         entry = ownership.record_birth(child.pid, launcher="t", run_id="r1")
-        other = replace(entry, start_ticks=(entry.start_ticks or 0) - 1)
+        other = entry._replace(start_ticks=(entry.start_ticks or 0) - 1)
         assert not other.holds()
-        assert not replace(entry, boot_id="another boot").holds()
-        assert not replace(entry, node="another-node").holds()
+        assert not entry._replace(boot_id="another boot").holds()
+        assert not entry._replace(node="another-node").holds()
     finally:
         child.kill()
         child.wait()

@@ -69,7 +69,7 @@ def test_the_run_carries_the_profile_and_edits_are_denied_too(tmp_path: Path) ->
     compile_policy(str(tmp_path), person=True)
     with ownership.editing() as run:
         run.profile = "read_only"
-    assert json.loads(Path(ownership.paths().ownership).read_text())["runs"]["default"]["profile"] == "read_only"
+    assert json.loads(Path(ownership.ownership_file()).read_text())["runs"]["default"]["profile"] == "read_only"
     assert check("touch x", cwd=str(tmp_path)).rule_id == "diagnosis.write"
     verdict, rule, *_ = tools.decide("Write", {"file_path": str(tmp_path / "x"), "content": "x"}, str(tmp_path))
     assert (verdict, rule) == ("deny", "diagnosis.write")
