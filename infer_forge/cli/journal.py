@@ -148,18 +148,35 @@ def show(record_id: str) -> Report:
 
 
 @command.command("compare")
-@click.argument("ids", nargs=-1, required=True)
+@click.argument("ids", nargs=-1)
 @click.option(
     "--vary", help="The one dimension that may differ: framework, gpu, topology, precision, model, framework_rev."
 )
-@click.option("--group-by", help="Split into groups that are comparable inside, this dimension differing.")
+@click.option(
+    "--group-by",
+    help="Split into groups that are comparable inside, this dimension differing; without ids all results that fit.",
+)
+@filter_options
 @report_command
-def compare(ids: tuple[str, ...], vary: str | None, group_by: str | None) -> Report:
-    """Hold records against each other; what is not comparable gets no ratio, and the fields that differ are named."""
-    from infer_forge.journal import compare_records, group_records, store
+def compare(ids: tuple[str, ...], vary: str | None, group_by: str | None, since: str | None, **chosen: Any) -> Report:
+    """Hold records against each other; what is not comparable gets no ratio, and the fields that differ are named.
 
+    With --group-by and no ids the filters choose the results.
+    """
+    from infer_forge.journal import compare_records, group_records, group_results, store
+
+    filters = _filters(chosen)
+    if ids and (filters or since):
+        raise UsageFault("ids and filters both choose the records", next_step="leave the ids or the filters away")
+    if not ids and not group_by:
+        raise UsageFault("no records are named", next_step="infer-forge journal compare ID ID, or --group-by DIM")
+    if vary and group_by:
+        raise UsageFault("--vary and --group-by exclude each other", next_step="leave one away")
     with store.open_store() as opened:
-        return group_records(opened, ids, group_by) if group_by else compare_records(opened, ids, vary)
+        if group_by is None:
+            return compare_records(opened, ids, vary)
+        by = group_by.replace("-", "_")
+        return group_records(opened, ids, by) if ids else group_results(opened, by, filters, since=since)
 
 
 @command.command("related")

@@ -1,7 +1,7 @@
 """Evidence across tasks: records, index, search, compare, wiki, PR history.
 
 Verbs of records: `open_store`, `add`, `record_report`, `get`; `search_report`, `facet_report`, `show_report`;
-`compare_records`, `group_records`, `related_records`, `surface_records`. Verbs of pull requests: `build_history`,
+`compare_records`, `group_records`, `group_results`, `related_records`, `surface_records`. Verbs of pull requests: `build_history`,
 `query_history`, `show_card`, `list_history`, `check_notes`. Verbs of the wiki: `build_wiki`, `lint_wiki`. Truth is a git
 store, one Markdown file a record (`model.Record`); the SQLite index is a cache of it.
 """
@@ -12,7 +12,7 @@ from infer_forge.base.lazy import attach
 
 if TYPE_CHECKING:
     from infer_forge.journal.answers import facet_report, record_report, search_report, show_report
-    from infer_forge.journal.compare import compare_records, group_records
+    from infer_forge.journal.compare import compare_records, group_records, group_results
     from infer_forge.journal.history_build import build_history
     from infer_forge.journal.history_query import list_history, query_history, show_card
     from infer_forge.journal.model import Record
@@ -32,6 +32,7 @@ __all__ = [
     "facet_report",
     "get",
     "group_records",
+    "group_results",
     "lint_wiki",
     "list_history",
     "open_store",
@@ -56,6 +57,7 @@ __getattr__, __dir__ = attach(
         "facet_report": "answers",
         "get": "store",
         "group_records": "compare",
+        "group_results": "compare",
         "lint_wiki": "wiki_lint",
         "list_history": "history_query",
         "open_store": "store",

@@ -19,12 +19,12 @@ from infer_forge.journal.store import add, get, unsent
 
 def _row(hit: Hit) -> tuple[Any, ...]:
     f = hit.fields
-    figures = (f["value"], f["unit"], f["verdict"], bool(f["fenced"]), hit.score, hit.coverage)
+    figures = (f["claim"], f["metric"], f["value"], f["unit"], f["verdict"], bool(f["fenced"]), hit.score, hit.coverage)
     return (hit.id, f["kind"], f["title"], f["created"][:10], *figures, hit.why, hit.snippet)
 
 
 def search_report(store: Store, query: str, filters: Mapping[str, Sequence[str]], **options: Any) -> Report:
-    """Hits of a search (see `search`), best first."""
+    """Hits of a search (see `search`), best first; each figure with its metric and the kind of claim that it is."""
     hits = search(store, query, filters, **options)
     report = Report(
         "journal_search", Header(more={"query": query, "filters": {k: list(v) for k, v in filters.items()}})
@@ -34,6 +34,8 @@ def search_report(store: Store, query: str, filters: Mapping[str, Sequence[str]]
         "kind",
         "title",
         "created",
+        "claim",
+        "metric",
         "value",
         "unit",
         "verdict",
@@ -45,7 +47,8 @@ def search_report(store: Store, query: str, filters: Mapping[str, Sequence[str]]
     ]
     rows = [_row(h) for h in hits]
     report.add(Table("hits", columns, rows))
-    report.summary = [f"{len(hits)} records" if hits else "nothing in the journal fits"]
+    full = ", as many as were asked for: there may be more" if len(hits) == options.get("limit", 10) else ""
+    report.summary = [f"{len(hits)} records{full}" if hits else "nothing in the journal fits"]
     report.next_step = (
         f"infer-forge journal show {hits[0].id}" if hits else "infer-forge journal filter shows what exists"
     )

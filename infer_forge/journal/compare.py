@@ -7,7 +7,7 @@ number would compare different work. What neither side states is not known to be
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from infer_forge.base import contracts
@@ -19,7 +19,11 @@ from infer_forge.base.tables import Table, cell_text
 from infer_forge.journal.aliases import canonical
 from infer_forge.journal.index import ask
 from infer_forge.journal.model import Record
+from infer_forge.journal.search import check_filters, condition
 from infer_forge.journal.store import get
+
+MOST_GROUPED = 200
+"""Results that are grouped at once without being named: each is held against every group."""
 
 # Dimensions that tell two measurements apart. What only describes (topic, author, date, task, verdict) does not.
 _TELLING = (
@@ -202,6 +206,31 @@ def _ratio(base: Record, other: Record) -> float | None:
     if base.value is None or other.value is None or base.value == 0:
         return None
     return round(other.value / base.value, 4)
+
+
+def group_results(
+    store: Store, by: str, filters: Mapping[str, Sequence[str]] | None = None, *, since: str | None = None
+) -> Report:
+    """The results with a figure that fit the filters, grouped as `group_records` does; of many the newest `MOST_GROUPED`.
+
+    Raises:
+        UsageFault: no such dimension. InputUnusable: nothing fits, or none of what fits states `by`.
+    """
+    wanted = {"kind": ["result"], **(filters or {})}
+    where, values = condition(check_filters(wanted), since)
+    sql = (
+        f"SELECT r.id FROM records r WHERE {where} AND r.superseded_by IS NULL AND r.value IS NOT NULL"
+        " ORDER BY r.created DESC, r.id DESC"
+    )
+    ids: list[str] = [r[0] for r in ask(store, lambda db: db.execute(sql, values).fetchall())]
+    if not ids:
+        raise InputUnusable("no result with a figure fits", next_step="infer-forge journal filter shows what exists")
+    report = group_records(store, ids[:MOST_GROUPED], by)
+    report.header.more["filters"] = {k: list(v) for k, v in wanted.items()}
+    if len(ids) > MOST_GROUPED:
+        report.header.hidden = {"groups": f"{len(ids) - MOST_GROUPED} older results"}
+        report.summary.append(f"{len(ids) - MOST_GROUPED} older results fit too: narrow the filters")
+    return report
 
 
 def group_records(store: Store, ids: Sequence[str], by: str) -> Report:

@@ -178,8 +178,10 @@ class Record(_Strict):
         if self.kind == "result":
             if self.claim is None:
                 raise ValueError("a result says whether it is a kernel_task or a model_e2e claim")
-            if self.deployment_point is None and self.claim == "model_e2e":
-                raise ValueError("a model_e2e claim without a deployment point is refused")
+            if self.claim == "model_e2e" and self.deployment_point in (None, DeploymentPoint()):
+                raise ValueError(
+                    "a model_e2e claim without a deployment point, or with one that states nothing, is refused"
+                )
         return self
 
     def dimensions(self) -> list[tuple[str, str, str]]:

@@ -39,7 +39,7 @@ LOOSE = "Without a page of their own"
 SUPERSEDED = "Superseded"
 _DIMS = ",".join(f"'{d}'" for d in SUBJECTS)
 _UNSAFE = re.compile(r"[^a-z0-9.+]+")
-_FIGURES = "r.id, r.kind, r.title, r.created, r.metric, r.value, r.unit, r.verdict, r.fenced, r.superseded_by, r.sha256"
+_FIGURES = "r.id, r.kind, r.title, r.created, r.claim, r.metric, r.value, r.unit, r.verdict, r.fenced, r.superseded_by, r.sha256"
 _NO_SUBJECT = f"NOT EXISTS (SELECT 1 FROM dims d WHERE d.rowid=r.rowid AND d.dim IN ({_DIMS}))"
 
 
@@ -129,7 +129,7 @@ def subject_page(db: sqlite3.Connection, subject: Subject) -> WikiPage:
     )
     found: dict[str, list[Claim]] = {}
     for row in db.execute(sql, values):
-        heading = SUPERSEDED if row[9] else SECTIONS[row[1]]
+        heading = SUPERSEDED if row[10] else SECTIONS[row[1]]
         found.setdefault(heading, []).append(_claim(row))
     page.sections = {h: found[h] for h in (*SECTIONS.values(), SUPERSEDED) if h in found}
     page.sources = sorted((c.id, c.sha256) for claims in found.values() for c in claims)
@@ -145,10 +145,11 @@ def subject_page(db: sqlite3.Connection, subject: Subject) -> WikiPage:
 
 
 def _claim(row: tuple[Any, ...]) -> Claim:
-    """A record in one line, in nothing but its own words and figures; `row`: the columns `_FIGURES`."""
-    record, _, title, created, metric, value, unit, verdict, fenced, _, sha = row
+    """A record in one line, in nothing but its own words and figures, each with the kind of claim that it is (C68);
+    `row`: the columns `_FIGURES`."""
+    record, _, title, created, claim, metric, value, unit, verdict, fenced, _, sha = row
     figure = f"{metric or 'value'} {value:g}{' ' + unit if unit else ''}" if value is not None else ""
-    marks = [figure, verdict or "", "fenced: superseded claim epoch" if fenced else ""]
+    marks = [claim or "", figure, verdict or "", "fenced: superseded claim epoch" if fenced else ""]
     told = "; ".join(m for m in marks if m)
     return Claim(f"{created[:10]}: {title}" + (f" ({told})" if told else ""), record, sha)
 

@@ -16,10 +16,12 @@ from infer_forge.base.records import InputFile
 from infer_forge.journal import (
     Record,
     add,
+    compare,
     compare_records,
     facet_report,
     get,
     group_records,
+    group_results,
     markdown,
     open_store,
     related_records,
@@ -123,6 +125,24 @@ def test_secrets_are_masked_wherever_they_stand(store: Store, monkeypatch: pytes
 def test_an_end_to_end_claim_without_a_deployment_point_is_refused() -> None:
     with pytest.raises(InputUnusable, match="deployment point"):
         markdown.make({"kind": "result", "title": "fast", "created": WHEN, "claim": "model_e2e"})
+
+
+@pytest.mark.parametrize("point", [{}, {"model": {}}, {"serving_topology": {"replicas": 1}}])
+def test_a_deployment_point_that_states_nothing_is_none(point: dict[str, Any]) -> None:
+    with pytest.raises(InputUnusable, match="states nothing"):
+        result(1.0, deployment_point=point)
+
+
+def test_a_hit_names_the_metric_of_its_figure_and_the_kind_of_claim(store: Store) -> None:
+    add(store, [result(100.0)])
+    (hit,) = search_report(store, "reaches", {}).tables["hits"].dicts()
+    assert (hit["claim"], hit["metric"], hit["value"]) == ("model_e2e", "output_throughput", 100.0)
+
+
+def test_as_many_hits_as_were_asked_for_may_not_be_all(store: Store) -> None:
+    add(store, [note(f"tile {i}") for i in range(3)])
+    assert "there may be more" in search_report(store, "tile", {}, limit=2).summary[0]
+    assert search_report(store, "tile", {}).summary == ["3 records"]
 
 
 def test_an_unknown_id_and_a_path_as_id_are_refused(store: Store) -> None:
@@ -271,6 +291,25 @@ def test_groups_hold_what_is_comparable(store: Store) -> None:
     ids = add(store, [result(1.0), result(2.0, framework="vllm"), result(3.0, contract_sha256="3" * 64)])
     rows = group_records(store, ids, "framework").tables["groups"].dicts()
     assert [(r["group"], r["value"]) for r in rows] == [(1, 1.0), (1, 2.0), (2, 3.0)]
+
+
+def test_results_that_the_filters_choose_are_grouped_and_the_rest_is_counted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = add(store, [result(1.0)])
+    corrected = result(1.5, links=[{"rel": "supersedes", "id": old}])
+    add(store, [corrected, result(2.0, framework="vllm"), result(3.0, contract_sha256="3" * 64), note("no result")])
+    report = group_results(store, "framework", {"model": ["qwen3-8b"]})
+    assert sorted((r["group"], r["value"]) for r in report.tables["groups"].dicts()) in (
+        [(1, 1.5), (1, 2.0), (2, 3.0)],
+        [(1, 3.0), (2, 1.5), (2, 2.0)],
+    )
+    with pytest.raises(InputUnusable, match="no result with a figure fits"):
+        group_results(store, "framework", {"gpu": ["H100"]})
+    monkeypatch.setattr(compare, "MOST_GROUPED", 2)
+    report = group_results(store, "framework")
+    assert len(report.tables["groups"].rows) == 2
+    assert report.header.hidden == {"groups": "1 older results"}
 
 
 # What surfaces

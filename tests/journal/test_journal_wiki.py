@@ -62,6 +62,12 @@ def test_pages_cite_each_record_with_id_and_hash_and_link_both_ways(store: Store
     assert rules(store, tmp_path) == {}
 
 
+def test_a_figure_on_a_page_names_the_kind_of_claim_that_it_is(store: Store, tmp_path: Path) -> None:
+    add(store, [result(1.0)])
+    build_wiki(store, tmp_path)
+    assert "(kernel\\_task; time\\_us 1)" in (tmp_path / "kernels/moe.md").read_text()
+
+
 def test_every_link_of_the_wiki_leads_somewhere(store: Store, tmp_path: Path) -> None:
     import re
 
