@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,64 @@ def test_a_clause_that_is_missing_or_taken_back_fails_by_its_own_rule_alone(iden
     else:
         pytest.fail(f"{ident} was not turned round")
     assert set(failed(GENERATED.replace(_generated_line(ident), "- Work well."))) == {ident}
+
+
+NEAR = [
+    ("A79", "Keep the SLA unchanged in every run."),
+    ("A79", "Keep the workload unchanged in every run."),
+    ("A79", "Keep workload and SLA in mind."),
+    ("A80", "Consult the notes before any source choice."),
+    ("A80", "Keep the history in a drawer before any source choice."),
+    ("A80", "Consult the history notes whenever you like."),
+    ("A81", "Consult the notes before a gap is called a code bottleneck."),
+    ("A81", "Keep the fairness diagnostics before a gap is called a bottleneck."),
+    ("A81", "Consult the fairness diagnostics when a gap is called a bottleneck."),
+    ("A81", "Consult the fairness diagnostics before the tea."),
+    ("A82", "Run the decision inside the loop before any patch."),
+    ("A82", "Think of the gap before any patch."),
+    ("A82", "Run the gap decision beside the patch."),
+    ("A82", "The gap decision comes first in the morning."),
+    ("A83", "When SGLang is behind, think of both sides."),
+    ("A83", "Profile both sides."),
+    ("A84", "After the triage, before a kernel is chosen, think."),
+    ("A84", "Run the pipeline before a kernel is chosen, with the profile at hand."),
+    ("A84", "After lunch, before a kernel is chosen, run the pipeline."),
+    ("A84", "After the triage run the pipeline."),
+    ("A85", "Change what you like, not only parameters of the benchmark."),
+    ("A85", "Change SGLang code and the parameters of the server."),
+    ("A85", "Change SGLang code, not only the weather."),
+    ("A86", "Work on a kernel inside the same loop."),
+    ("A86", "Use Nsight Compute inside the same loop."),
+    ("A87", "After a patch, run the benchmark again."),
+    ("A87", "After every change, run the benchmark again."),
+    ("A87", "After every accepted patch, run the benchmark."),
+    ("A87", "After every accepted patch, sing again."),
+    ("A88", "When it closes only part of it, go on with minimal patches."),
+    ("A88", "When one patch closes part, go on with several further patches."),
+    ("A88", "When it closes only part of the gap, go on with several small steps."),
+    ("A88", "Go on with several further minimal patches."),
+    ("A89", "Tell of every attempt and every failed idea."),
+    ("A89", "Record every failed idea."),
+    ("A89", "Record every attempt."),
+]
+"""Clause -> a sentence to which one thing is wanting."""
+
+
+@pytest.mark.parametrize(("ident", "sentence"), NEAR)
+def test_a_clause_of_which_one_thing_is_wanting_fails_by_its_own_rule_alone(ident: str, sentence: str) -> None:
+    text = plan_text(example_facts(examples()[0]))
+    line = next(x for x in text.split("\n") if x.startswith(f"- {ident}: "))
+    assert set(failed(text.replace(line, f"- {ident}: {sentence}"))) == {ident}
+
+
+def test_every_sign_of_every_clause_has_a_sentence_that_lacks_it_alone() -> None:
+    lacked: set[tuple[str, int]] = set()
+    for ident, sentence in NEAR:
+        signs: list[str] = data()["clauses"][ident]["signs"]
+        gone = [k for k, sign in enumerate(signs) if not re.search(sign, sentence, re.IGNORECASE)]
+        assert len(gone) == 1, (ident, sentence, gone)
+        lacked.add((ident, gone[0]))
+    assert lacked == {(i, k) for i, c in data()["clauses"].items() for k in range(len(c["signs"]))}
 
 
 def _generated_line(ident: str) -> str:
