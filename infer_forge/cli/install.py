@@ -13,7 +13,7 @@ CLIENT = click.option("--client", required=True, type=click.Choice(["claude", "c
 PROJECT = click.option(
     "--project",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Install into this project, not for the user.",
+    help="The settings of this project, not the user's.",
 )
 # Time that a client gives a Stop hook; the check itself answers in well under a second.
 _STOP_TIMEOUT_S = 30

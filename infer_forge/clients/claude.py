@@ -82,9 +82,9 @@ class Claude:
         """All command hooks of the settings file."""
         return settings_json.hooks_in(self.settings_file(project))
 
-    def notes(self, project: Path | None) -> list[str]:
+    def notes(self, project: Path | None, *, server: bool, hooks: bool) -> list[str]:
         """What a person still has to do."""
-        if project:
+        if project and server:
             return ["Claude Code connects a project's server only after a person approves it: run `claude` there once"]
         return []
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 from infer_forge.base import jsonio
@@ -58,13 +57,12 @@ class Codex:
         new = f"{rest.rstrip()}\n\n{block}" if rest.strip() else block
         if new == old:
             return Change("MCP server", str(file), "unchanged")
-        self._write(file, new)
+        self._write(file, new, others=rest)
         return Change("MCP server", str(file), "updated" if _BLOCK.search(old) else "added")
 
-    def _write(self, file: Path, text: str) -> None:
-        backup = file.with_name(file.name + settings_json.BACKUP)
-        if file.is_file() and not backup.exists():
-            shutil.copy2(file, backup)
+    def _write(self, file: Path, text: str, others: str) -> None:
+        if others.strip():
+            settings_json.back_up(file)
         jsonio.write_atomic(file.resolve() if file.is_symlink() else file, text)
 
     def remove_server(self, project: Path | None) -> Change:
@@ -74,7 +72,7 @@ class Codex:
         if not _BLOCK.search(old):
             return Change("MCP server", str(file), "absent")
         new = _BLOCK.sub("\n", old).strip()
-        self._write(file, f"{new}\n" if new else "")
+        self._write(file, f"{new}\n" if new else "", others=new)
         return Change("MCP server", str(file), "removed")
 
     def server_command(self, project: Path | None) -> list[str] | None:
@@ -105,9 +103,10 @@ class Codex:
         """All command hooks."""
         return settings_json.hooks_in(self.hooks_file(project))
 
-    def notes(self, project: Path | None) -> list[str]:
+    def notes(self, project: Path | None, *, server: bool, hooks: bool) -> list[str]:
         """What a person still has to do."""
-        notes = ["Codex runs no hook before a person trusts it: start `codex`, open /hooks and trust infer-forge-guard"]
+        trust = "Codex runs no hook before a person trusts it: start `codex`, open /hooks and trust infer-forge-guard"
+        notes = [trust] if hooks else []
         if project:
             notes.append(
                 "Codex reads a project's .codex folder only in a trusted project: start `codex` there once and trust it"

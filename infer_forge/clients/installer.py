@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -41,8 +42,10 @@ def install(
     changes = [skills.put(name, folder, link=link) for name in skills.shipped()]
     if server:
         changes.append(found.add_server(project, [executable("infer-forge"), "serve"]))
-    changes += [found.add_hook(project, hook) for hook in hooks]
-    return _report("install", changes, found.notes(project), f"infer-forge doctor --client {client}")
+    added = [found.add_hook(project, hook) for hook in hooks]
+    of_it = f" --project {shlex.quote(str(project))}" if project else ""
+    notes = found.notes(project, server=server, hooks=bool(added))
+    return _report("install", [*changes, *added], notes, f"infer-forge doctor --client {client}{of_it}")
 
 
 def uninstall(client: str, *, project: Path | None = None, programs: Iterable[str] = OUR_PROGRAMS) -> Report:

@@ -91,8 +91,8 @@ class Client(Protocol):
         """All registered command hooks, ours and others'."""
         ...
 
-    def notes(self, project: Path | None) -> list[str]:
-        """What a person still has to do or know."""
+    def notes(self, project: Path | None, *, server: bool, hooks: bool) -> list[str]:
+        """What a person still has to do or know once the skills, and the server or the hooks with them, are in place."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Change one part of a client's JSON settings and nothing else; the file before the first change is kept beside it."""
+"""Change one part of a client's JSON settings and nothing else; what others wrote is kept beside it before the first change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.paths import paths
-from infer_forge.clients.model import Change, Hook, program_in
+from infer_forge.clients.model import OUR_PROGRAMS, SERVER_NAME, Change, Hook, program_in
 
 BACKUP = ".before-infer-forge"
 
@@ -50,11 +50,32 @@ def change(path: Path, edit: Callable[[dict[str, Any]], str]) -> str:
         after = jsonio.loads(jsonio.dumps(before))
         outcome = edit(after)
         if after != before:
-            if path.is_file() and not path.with_name(path.name + BACKUP).exists():
-                shutil.copy2(path, path.with_name(path.name + BACKUP))
+            if others(before):
+                back_up(path)
             target = path.resolve() if path.is_symlink() else path
             jsonio.write_atomic(target, jsonio.dumps(after, indent=True) + b"\n")
     return outcome
+
+
+def back_up(path: Path) -> None:
+    """Keep the file beside itself, once: as it was before our first change."""
+    backup = path.with_name(path.name + BACKUP)
+    if path.is_file() and not backup.exists():
+        shutil.copy2(path, backup)
+
+
+def others(settings: dict[str, Any]) -> bool:
+    """Whether the settings hold anything but entries of ours: a file without it was not there before install made it."""
+    rest: dict[str, Any] = {**settings, "mcpServers": dict(settings.get("mcpServers") or {})}
+    rest["mcpServers"].pop(SERVER_NAME, None)
+    rest["hooks"] = [
+        handler
+        for event in settings.get("hooks") or {}
+        for entry in _entries(settings, event)
+        for handler in entry.get("hooks", [])
+        if _program(handler) not in OUR_PROGRAMS
+    ]
+    return any(rest.values())
 
 
 def _entries(settings: dict[str, Any], event: str) -> list[dict[str, Any]]:

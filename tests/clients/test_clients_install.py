@@ -125,6 +125,29 @@ def test_other_settings_and_hooks_of_the_user_stay_as_they_are(home: Path, shipp
     assert json.loads((settings.parent / "settings.json.before-infer-forge").read_text()) == before
 
 
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_what_install_itself_wrote_is_kept_as_nobodys_earlier_settings(
+    name: str, home: Path, shipped: dict[str, Path]
+) -> None:
+    install(name, hooks=[GUARD, Hook("Stop", "", "/opt/x/infer-forge task stop-check --hook", 30)])
+    install(name, hooks=[Hook("PreToolUse", "Bash", GUARD.command, 15)])
+    uninstall(name)
+    assert list(home.rglob("*.before-infer-forge")) == []
+
+
+def test_the_next_step_and_the_notes_of_an_install_are_about_what_was_installed(
+    tmp_path: Path, shipped: dict[str, Path]
+) -> None:
+    skills_alone = [install(name, project=tmp_path / "a b", server=False) for name in CLIENT_NAMES]
+    assert [r.next_step for r in skills_alone] == [
+        f"infer-forge doctor --client {name} --project '{tmp_path}/a b'" for name in CLIENT_NAMES
+    ]
+    said = [" ".join(r.summary) for r in skills_alone]
+    assert "approves" not in said[0]
+    assert "hook" not in said[1]
+    assert "trusted project" in said[1]
+
+
 def test_a_broken_settings_file_is_refused_and_left_alone(home: Path, shipped: dict[str, Path]) -> None:
     (home / ".claude").mkdir()
     (home / ".claude" / "settings.json").write_text("{broken")
