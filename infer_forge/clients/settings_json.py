@@ -66,11 +66,12 @@ def back_up(path: Path) -> None:
 
 def others(settings: dict[str, Any]) -> bool:
     """Whether the settings hold anything but entries of ours: a file without it was not there before install made it."""
+    events: dict[str, Any] = settings.get("hooks") or {}
     rest: dict[str, Any] = {**settings, "mcpServers": dict(settings.get("mcpServers") or {})}
     rest["mcpServers"].pop(SERVER_NAME, None)
     rest["hooks"] = [
         handler
-        for event in settings.get("hooks") or {}
+        for event in events
         for entry in _entries(settings, event)
         for handler in entry.get("hooks", [])
         if _program(handler) not in OUR_PROGRAMS
