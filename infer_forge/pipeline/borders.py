@@ -32,6 +32,16 @@ def between_layers(trace: Trace, layers: Sequence[Rough], rows: I64) -> list[int
     return []
 
 
+def agreed(runs: Sequence[tuple[int, list[int]]]) -> list[list[int]]:
+    """The borders of each run, none where most runs of as many layers have none: those of one are gaps that lost kernels left.
+
+    Args:
+        runs: layers of each run, and its borders.
+    """
+    alike, cut = Counter(n for n, _ in runs), Counter(n for n, borders in runs if borders)
+    return [borders if 2 * cut[n] > alike[n] else [] for n, borders in runs]
+
+
 def _launches(trace: Trace, first: I64) -> list[int]:
     """Layers that begin in another graph launch than the one before; none where a layer was launched alone."""
     work = trace.work

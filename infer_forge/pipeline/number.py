@@ -147,21 +147,24 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         draft.tail = int((rows > max(inside)).sum()) if inside else 0
         for k, layer in enumerate(draft.layers):
             layer.number = k
-    usual, known = _usual(drafts), any(_whole(d, lane) for d in drafts)
+    sure = [d for d in drafts if _whole(d, lane)]
+    usual, known = _usual(drafts), bool(sure)
     if not known and layers:
         usual = max(usual, layers + more)
-    heads = {_edge(lane, d, True) for d in drafts if len(d.layers) == usual and d.head} - {None}
+    heads = {_edge(lane, d, True) for d in sure if len(d.layers) == usual and d.head} - {None}
     whole = [d for d in drafts if len(d.layers) == usual]
     inner = [d for d in whole if not d.first and not d.last]
     headless = bool(inner) and not any(d.head for d in inner)
     tailless = bool(inner) and not any(d.tail for d in inner)
+    fits = {layers, (layers or 0) + more} if layers else set[int | None]()
     for draft in drafts:
         if not draft.layers or not usual:
             continue
         edge = (draft.first or draft.last) and (draft.window < 0 or (torn and draft.last))
         short = len(draft.layers) < usual
-        has_head = headless or (draft.head > 0 and (_edge(lane, draft, True) in heads or not heads))
-        has_tail = tailless or draft.tail > 0
+        there = len(draft.layers) in fits
+        has_head = headless or (draft.head > 0 and (there or _edge(lane, draft, True) in heads or _begins(draft, lane)))
+        has_tail = tailless or (draft.tail > 0 and (there or known or _ends(draft, lane)))
         if draft.micro > 0:  # head and tail stand with the first micro-batch
             has_head, has_tail = not short or not draft.first, not short or not draft.last
         begun = _complete(draft.layers[0], lane, True)
@@ -185,8 +188,12 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         elif short:
             draft.partial = f"partial: {len(draft.layers)} layers outside of every annotation"
             draft.relative = True
-    if layers and usual and usual not in (layers, layers + 1) and not any(len(d.layers) == layers for d in drafts):
-        lane.notes.append(f"the kernels show {usual} layers, the config {layers}")
+    if layers and usual and not fits & {usual, *(len(d.layers) for d in drafts)}:
+        lane.notes.append(f"the kernels show {usual} layers, the config {_told(layers, more)}")
+
+
+def _told(layers: int, more: int) -> str:
+    return f"{layers} and {more} draft layer{'s' * (more > 1)}" if more else str(layers)
 
 
 def _whole(draft: Draft, lane: Lane) -> bool:
@@ -195,11 +202,26 @@ def _whole(draft: Draft, lane: Lane) -> bool:
         return False
     if draft.window >= 0 or not (draft.first or draft.last):
         return True
-    tail = draft.rows[len(draft.rows) - draft.tail :].tolist()
-    drawn = any(role_of(lane.trace.names[lane.trace.work.name[r]]) is Role.BREAKER for r in tail)
     return (
-        drawn and draft.head > 0 and _complete(draft.layers[0], lane, True) and _complete(draft.layers[-1], lane, False)
+        _begins(draft, lane)
+        and _ends(draft, lane)
+        and _complete(draft.layers[0], lane, True)
+        and _complete(draft.layers[-1], lane, False)
     )
+
+
+def _begins(draft: Draft, lane: Lane) -> bool:
+    """Whether what stands before the first layer is a head, and not the rest of a layer that the capture cut."""
+    return _breaks(draft.rows[: draft.head], lane)
+
+
+def _ends(draft: Draft, lane: Lane) -> bool:
+    """Whether what stands behind the last layer is a tail, and not the begin of a layer that the capture cut."""
+    return _breaks(draft.rows[len(draft.rows) - draft.tail :], lane)
+
+
+def _breaks(rows: I64, lane: Lane) -> bool:
+    return any(role_of(lane.trace.names[lane.trace.work.name[r]]) is Role.BREAKER for r in rows.tolist())
 
 
 def _usual(drafts: list[Draft]) -> int:

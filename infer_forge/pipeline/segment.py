@@ -55,6 +55,8 @@ class Names:
 
     def __init__(self, names: Sequence[str], softmax_mixes: bool = False) -> None:
         self.texts = names
+        self.bare: frozenset[tuple[int, ...]] = frozenset()
+        """FFN halves without a kernel of their own kind (`infer_forge.pipeline.bare_ffn`)."""
         self._softmax = softmax_mixes
         self._role: dict[int, Role] = {}
 
@@ -74,7 +76,19 @@ def cut(ids: Sequence[int], names: Names) -> list[Segment]:
     starts = sorted(_starts(ids, roles, names) | {0})
     bounds = [*starts, len(ids)]
     found = [Segment(a, b, _kind(roles[a:b])) for a, b in pairwise(bounds) if b > a]
+    if names.bare:
+        found = [part for s in found for part in _parted(s, ids, roles, names)]
     return [s for s in found if s.end - s.start <= _LONGEST]
+
+
+def _parted(segment: Segment, ids: Sequence[int], roles: list[Role], names: Names) -> list[Segment]:
+    """An FFN half without a kernel of its own kind, taken off the begin of a segment."""
+    begin, end = segment.start, segment.end
+    size = max((len(b) for b in names.bare if tuple(ids[begin : begin + len(b)]) == b), default=0)
+    if not size or segment.kind not in (ATTENTION, NONE):
+        return [segment]
+    rest = [Segment(begin + size, end, _kind(roles[begin + size : end]))] if begin + size < end else []
+    return [Segment(begin, begin + size, FFN), *rest]
 
 
 def _starts(ids: Sequence[int], roles: list[Role], names: Names) -> set[int]:

@@ -11,6 +11,7 @@ from infer_forge.base.kernels import classify
 from infer_forge.pipeline import borders as borders_of
 from infer_forge.pipeline import microbatch, number
 from infer_forge.pipeline.align import FREE, Aligner, grammar_of
+from infer_forge.pipeline.bare_ffn import bare_halves
 from infer_forge.pipeline.microbatch import Mask
 from infer_forge.pipeline.model import HALVES, PLACE, Lane, Layer, Pass
 from infer_forge.pipeline.roles import Role, numbers
@@ -110,6 +111,9 @@ def _learn(units: list[Unit], trace: Trace, names: Names) -> tuple[list[Template
             if key not in made:
                 made[key] = piece.ids.tolist()
     pieces = [(made[k], n) for k, n in count.items()]
+    cut_off = [u for u in units if u.first and u.window < 0 and u.pieces and u.pieces[0].rows[0] == u.rows[0]]
+    begun = {u.pieces[0].ids.tobytes() for u in cut_off}
+    names.bare = bare_halves([(made[k], n - (k in begun)) for k, n in count.items() if n > (k in begun)], names)
     kinds: list[str] = []
     for ids, _ in pieces[:200]:
         kinds += [*(s.kind for s in cut(ids, names)), ""]
@@ -171,8 +175,8 @@ def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, dra
     drafted: list[number.Draft] = []
     found = [p.parse.templates for u in units for p in u.pieces if p.parse]
     how = number.Grouping(_alone(lane.templates), chained, number.joined_pairs(found, lane.templates))
-    for unit in units:
-        groups = _split_passes(unit, lane, names, how)
+    split_up = _by_launches([(u, _split_passes(u, lane, names, how)) for u in units], lane)
+    for unit, groups in zip(units, split_up, strict=True):
         if unit.window >= 0 and not _several(groups, layers + drafts if layers else None):
             groups = [([p for g in groups for p in g[0]], [r for g in groups for r in g[1]])]
         _draft(drafted, unit, groups, lane)
@@ -204,17 +208,23 @@ def _split_passes(unit: Unit, lane: Lane, names: Names, how: number.Grouping) ->
             groups[-1][1].extend(roughs)
         else:
             groups.append(([piece], roughs))
-    if unit.window >= 0:
-        return groups
-    return [part for group in groups for part in _by_launches(group, lane)]
+    return groups
 
 
-def _by_launches(group: Group, lane: Lane) -> list[Group]:
-    """A run of layers, cut where the launch structure shows that another pass begins."""
-    pieces, roughs = group
-    borders = borders_of.between_layers(lane.trace, roughs, pieces[0].rows) if len(pieces) == 1 else []
+def _by_launches(split: list[tuple[Unit, list[Group]]], lane: Lane) -> list[list[Group]]:
+    """Runs of layers outside of annotations, cut where the launch structure shows that another pass begins."""
+    runs = [g for unit, groups in split if unit.window < 0 for g in groups]
+    seen = [borders_of.between_layers(lane.trace, r, p[0].rows) if len(p) == 1 else [] for p, r in runs]
+    kept = borders_of.agreed([(len(r), borders) for (_, r), borders in zip(runs, seen, strict=True)])
+    borders = {id(run): found for run, found in zip(runs, kept, strict=True)}
+    return [[part for g in groups for part in _parts(g, borders.get(id(g), []))] for _, groups in split]
+
+
+def _parts(group: Group, borders: list[int]) -> list[Group]:
+    """A run of layers, cut before the given ones."""
     if not borders:
         return [group]
+    pieces, roughs = group
     rows, found = pieces[0].rows, list[Group]()
     at = [0, *(int(np.searchsorted(rows, roughs[b].halves[0].rows[0])) for b in borders), len(rows)]
     for k, (a, b) in enumerate(pairwise([0, *borders, len(roughs)])):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from infer_forge import trace
+from infer_forge.pipeline import borders
 from infer_forge.pipeline.model import Lane
 from infer_forge.pipeline.structure import build
 from trace_gen import SPECS, WORKING_SEEDS, Spec, Step, generate
@@ -49,3 +50,12 @@ def test_the_cut_ones_among_them_are_partial(graph: int, tmp_path: Path) -> None
 def test_a_stack_without_gaps_stays_one_run(tmp_path: Path) -> None:
     spec = replace(SPECS["llama"], steps=(Step("decode", generation=16),), cycles=1)
     assert [len(p.layers) for p in bare(spec, tmp_path).passes] == [spec.layers]
+
+
+def test_gaps_in_one_run_of_many_alike_are_no_borders() -> None:
+    """Twenty layers between head and tail, nine times; lost kernels left even gaps in one of the passes."""
+    none: list[int] = []
+    runs = [(20, [5, 11, 17] if k == 6 else none) for k in range(9)]
+    assert borders.agreed(runs) == [[]] * 9
+    bare = [(24, [8, 16]), (24, [8, 16]), (24, []), (11, [3])]  # a copy after every third pass of a middle rank
+    assert borders.agreed(bare) == [[8, 16], [8, 16], [], [3]]

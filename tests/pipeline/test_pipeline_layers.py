@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from infer_forge.pipeline import number
 from infer_forge.pipeline.segment import ATTENTION, FFN, Template
 from infer_forge.pipeline.structure import build
 from tests.pipeline.pipeline_score import Score, score
-from trace_gen import SPECS, WORKING_SEEDS, Spec
+from trace_gen import SPECS, WORKING_SEEDS, Spec, Step, generate
 
 FAMILIES = (
     "llama",
@@ -70,6 +71,32 @@ def test_a_pass_cut_at_its_head_whose_tail_was_lost_is_still_numbered_from_its_e
     """Behind a draft layer stands one copy alone; the capture lost it on one of the ranks."""
     spec = replace(SPECS["deepseek_v3_mtp"], ranks=4, cycles=2, cut_head=0.4, cut_tail=0.3, drop=0.05)
     _good(score(spec, tmp_path, WORKING_SEEDS[2]))
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"annotation": "none"}, {"cut_head": 0.4, "cut_tail": 0.3}, {"drop": 0.05}, {"ranks": 2}]
+)
+def test_an_ffn_whose_activation_is_fused_into_a_product_is_a_half_of_its_own_layer(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    _good(score(replace(SPECS["llama"], **change), tmp_path, SEED, fused="act_and_mul"))
+
+
+def test_dense_layers_with_a_fused_activation_before_moe_layers_keep_their_ffn(tmp_path: Path) -> None:
+    spec = replace(SPECS["deepseek_v3"], ranks=1, first_k_dense=2)
+    _good(score(spec, tmp_path, SEED, fused="act_and_mul"))
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.35, 0.45])
+def test_what_is_left_of_a_cut_layer_is_no_head_or_tail_of_a_whole_pass(cut: float, tmp_path: Path) -> None:
+    """Both passes were cut, at about the same layer: neither is whole, though they have as many layers."""
+    decode = Step("decode", generation=16)
+    spec = replace(
+        SPECS["qwen3_moe"], ranks=1, steps=(decode,) * 2, cycles=1, annotation="none", cut_head=cut, cut_tail=cut
+    )
+    generate(spec, tmp_path / "t.json.gz", SEED)
+    lane = build(trace.load(tmp_path / "t.json.gz", cache=False), None, 0, None)
+    assert [bool(p.partial) for p in lane.passes] == [True, True]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -75,6 +75,16 @@ def test_a_config_that_disagrees_is_said_beside_what_was_found(made: Callable[..
     assert report.extra["checklist"]["2_model"]["agrees"] is False
 
 
+def test_one_layer_too_many_is_said_and_draft_layers_of_the_config_are_not_too_many(
+    made: Callable[..., tuple[Path, Path]],
+) -> None:
+    trace, shape = made()
+    for layers, drafts, said in ((15, 0, True), (16, 0, False), (14, 2, False), (15, 2, True)):
+        shape.write_text(json.dumps({**config(MOE), "num_hidden_layers": layers, "num_nextn_predict_layers": drafts}))
+        codes = {f.code for f in run(trace, shape).findings}
+        assert ("LAYER_COUNT" in codes) is said, (layers, drafts)
+
+
 def test_cut_passes_are_partial_numbered_from_their_end_and_never_chosen(
     made: Callable[..., tuple[Path, Path]],
 ) -> None:
