@@ -12,7 +12,8 @@ from chores import ROOT
 from chores.command_words import faults_in
 from infer_forge.cli.main import COMMANDS, cli
 
-_LINK = re.compile(r"\]\(([^)#?\s]+)(?:#[^)]*)?\)")
+_LINK = re.compile(r"\]\(([^)#?\s]*)(?:#([^)\s]*))?\)")
+_HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 _FOREIGN = re.compile(r"^[a-z]+:")
 
 
@@ -25,9 +26,23 @@ def documents() -> list[Path]:
 
 
 def broken_links(path: Path) -> list[str]:
-    """Links to files that are not there."""
-    links = (t for t in _LINK.findall(path.read_text(encoding="utf-8")) if not _FOREIGN.match(t))
-    return [f"{path}: link to {t}: no such file" for t in links if not (path.parent / t).exists()]
+    """Links to files, and to headings of Markdown files, that are not there."""
+    faults: list[str] = []
+    for target, anchor in _LINK.findall(path.read_text(encoding="utf-8")):
+        file = path.parent / target if target else path
+        if _FOREIGN.match(target):
+            continue
+        if not file.exists():
+            faults.append(f"{path}: link to {target}: no such file")
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+            faults.append(f"{path}: link to {target}#{anchor}: no such heading")
+    return faults
+
+
+def anchors(path: Path) -> set[str]:
+    """The names under which a page's headings are linked: lower case, words joined by hyphens, other signs left out."""
+    headings = _HEADING.findall(path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def silent_commands(command: click.Command, name: str) -> list[str]:
