@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from infer_forge.base.errors import UsageFault
-from infer_forge.cli import task_views, task_work
+from infer_forge.cli import task_restore, task_views, task_work
 from infer_forge.cli.common import report_command
 from infer_forge.cli.task_fields import acceptance_of, definition_options, fields_of
 
@@ -230,5 +230,5 @@ def evidence(task: str, kind: str, path: Path, label: str) -> Report:
     return verbs.evidence(task, kind, path, label)
 
 
-for _one in (*task_work.COMMANDS, *task_views.COMMANDS):
+for _one in (*task_work.COMMANDS, *task_views.COMMANDS, *task_restore.COMMANDS):
     command.add_command(_one)

@@ -232,12 +232,13 @@ def _unauthorised(store: Store, locked: Mapping[str, Any], now: Mapping[str, Any
     if not locked or now is None or now["digest"] == locked["digest"] or now["pack_version"] != locked["pack_version"]:
         return []
     from infer_forge.tasks import baseline
+    from infer_forge.tasks.views import load_all
 
     if not any(baseline.changes(baseline.kept(store, locked["digest"]), now).values()):
         return []  # one of the two does not know the tools
     released = {
         (t.ending or {}).get("content", {}).get("baseline")
-        for t in (load(store, name) for name in history.task_ids(store))
+        for t in load_all(store)[0]
         if t.status == DELIVERED and t.typed.type == "capability"
     }
     released_digests = [d for d in released if d]

@@ -18,9 +18,10 @@ from typing import Any
 
 from infer_forge.base import jsonio, redact
 from infer_forge.base.config import settings
-from infer_forge.base.errors import GateRefused, InputUnusable
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
 from infer_forge.base.paths import paths
+from infer_forge.base.records import Finding
 
 PREFIX = "refs/tasks/"
 
@@ -98,15 +99,14 @@ def read(snapshot: Snapshot, *, verify: bool = True) -> list[Event]:
         InputUnusable: an event is missing, or its hash or chain does not hold: somebody changed the history.
     """
     events: list[Event] = []
-    for path, content in snapshot.items("events/"):
-        try:
-            events.append(Event(**jsonio.loads(content, where=path)))
-        except (TypeError, InputUnusable):
-            raise InputUnusable(
-                f"{path} holds no event: the task's history is damaged",
-                where=snapshot.ref,
-                next_step="restore the ref from another copy of the store",
-            ) from None
+    try:
+        for path, content in snapshot.items("events/"):
+            try:
+                events.append(Event(**jsonio.loads(content, where=path)))
+            except (TypeError, InputUnusable):
+                raise InputUnusable(f"{path} holds no event: the task's history is damaged") from None
+    except InputUnusable as exc:
+        raise broken(snapshot.ref, exc) from None
     events.sort(key=lambda e: e.seq)
     if verify:
         prev = ""
@@ -115,7 +115,7 @@ def read(snapshot: Snapshot, *, verify: bool = True) -> list[Event]:
                 raise InputUnusable(
                     f"event {event.seq} does not continue the chain: the task's history was changed",
                     where=snapshot.ref,
-                    next_step="infer-forge task verify, then restore the ref from another copy",
+                    next_step=restoring(snapshot.ref),
                 )
             prev = event.sha
     return events
@@ -160,5 +160,35 @@ def append(store: Store, task_id: str, decide: Decision, *, op: str | None = Non
 
 
 def task_ids(store: Store) -> list[str]:
-    """All tasks of the store, oldest first."""
-    return sorted(name.removeprefix(PREFIX) for name in store.tips(PREFIX))
+    """All tasks of the store, by name; also those whose ref is damaged, which `state.load` then tells."""
+    faults: dict[str, InputUnusable] = {}
+    return sorted(name.removeprefix(PREFIX) for name in (*store.tips(PREFIX, faults), *faults))
+
+
+def at_tip(store: Store, task_id: str) -> Snapshot:
+    """A task's files as they are now.
+
+    Raises:
+        InputUnusable: the ref's file is damaged; the command that puts it back is named.
+    """
+    try:
+        return store.read(ref_of(task_id))
+    except InputUnusable as exc:
+        if exc.where is None:
+            raise  # the id is none
+        raise broken(ref_of(task_id), exc) from None
+
+
+def broken(ref: str, exc: ForgeError) -> InputUnusable:
+    """The error of a ref that cannot be read, with the command that shows what it may be put back to."""
+    return InputUnusable(exc.what, where=ref, next_step=restoring(ref))
+
+
+def unreadable(code: str, ref: str, exc: ForgeError) -> Finding:
+    """What a view says of one ref that cannot be read; the others are shown beside it."""
+    return Finding(code, f"{ref.rsplit('/', 1)[-1]}: {exc.what}", "error", next_step=restoring(ref))
+
+
+def restoring(ref: str) -> str:
+    """The command that shows what a damaged ref may be put back to."""
+    return f"infer-forge task restore {ref}"

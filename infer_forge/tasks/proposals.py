@@ -13,6 +13,7 @@ from typing import Any, cast
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
+from infer_forge.base.records import Finding
 from infer_forge.tasks import events as history
 from infer_forge.tasks.state import Task
 
@@ -23,11 +24,22 @@ _ANSWER = "answer.json"
 _MOST_RECORDS = 50
 
 
-def proposals(store: Store, *, unanswered: bool = True) -> list[dict[str, Any]]:
-    """Proposals, oldest first, each with `answer` when somebody accepted or dismissed it."""
+def proposals(store: Store, *, unanswered: bool = True, faults: list[Finding] | None = None) -> list[dict[str, Any]]:
+    """Proposals, oldest first, each with `answer` when somebody accepted or dismissed it.
+
+    Args:
+        faults: takes a finding for each proposal that cannot be read; without it the first of them is raised.
+    """
     found: list[dict[str, Any]] = []
-    for ref in store.tips(PREFIX):
-        body = _read(store, ref)
+    damaged: dict[str, InputUnusable] = {}
+    for ref in sorted({*store.tips(PREFIX, damaged), *damaged}):
+        try:
+            body = _read(store, ref)
+        except InputUnusable as exc:
+            if faults is None:
+                raise
+            faults.append(history.unreadable("PROPOSAL_UNREADABLE", ref, exc))
+            continue
         if not unanswered or body["answer"] is None:
             found.append(body)
     return sorted(found, key=lambda p: str(p["at"]))

@@ -323,7 +323,7 @@ def load(store: Store, task_id: str) -> Task:
     Raises:
         InputUnusable: no such task, or its history was changed.
     """
-    return fold(task_id, history.read(store.read(history.ref_of(task_id))))
+    return fold(task_id, history.read(history.at_tip(store, task_id)))
 
 
 def require_open(task: Task, *, locked: bool = True) -> None:

@@ -30,9 +30,7 @@ def load_all(store: Store) -> tuple[list[Task], list[Finding]]:
         try:
             found.append(load(store, name))
         except ForgeError as exc:
-            faults.append(
-                Finding("TASK_UNREADABLE", f"{name}: {exc.what}", "error", next_step=f"infer-forge task verify {name}")
-            )
+            faults.append(history.unreadable("TASK_UNREADABLE", f"{history.PREFIX}{name}", exc))
     return sorted(found, key=lambda t: (t.created_at, t.id)), faults
 
 
@@ -302,7 +300,8 @@ def inbox_report(store: Store) -> Report:
     tasks, faults = load_all(store)
     rows = [row for task in tasks for row in _waiting(task)]
     rows += [
-        (p["at"], "proposal", p["id"], p["why"], f"infer-forge task new --from {p['id']}") for p in proposals(store)
+        (p["at"], "proposal", p["id"], p["why"], f"infer-forge task new --from {p['id']}")
+        for p in proposals(store, faults=faults)
     ]
     rows.sort(key=lambda r: str(r[0]))
     report = Report("task_inbox", Header(), findings=faults)

@@ -66,8 +66,15 @@ class Refs:
             next_step=f"git -C {self.gitdir} fsck names dangling commits; write the newest of this ref's into the file",
         )
 
-    def under(self, prefix: str) -> dict[str, str]:
-        """All refs whose name starts with `prefix`: name -> tip, in order."""
+    def under(self, prefix: str, faults: dict[str, InputUnusable] | None = None) -> dict[str, str]:
+        """All refs whose name starts with `prefix`: name -> tip, in order.
+
+        Args:
+            faults: takes the refs whose files are damaged, name -> why, so that the others are had all the same.
+
+        Raises:
+            InputUnusable: a ref's file is damaged, and no `faults` was given.
+        """
         folder = prefix[: prefix.rindex("/")]
         found = {
             name.decode(): tip.decode()
@@ -77,7 +84,17 @@ class Refs:
         for root, _, files in os.walk(self.gitdir / folder):
             for file in files:
                 name = os.path.relpath(os.path.join(root, file), self.gitdir)
-                if name.startswith(prefix) and not name.endswith(".lock") and (tip := self.get(name)):
+                if not name.startswith(prefix) or name.endswith(".lock"):
+                    continue
+                try:
+                    tip = self.get(name)
+                except InputUnusable as exc:
+                    if faults is None:
+                        raise
+                    faults[name] = exc
+                    found.pop(name, None)
+                    continue
+                if tip:
                     found[name] = tip
         return dict(sorted(found.items()))
 

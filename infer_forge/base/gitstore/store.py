@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from infer_forge.base.errors import UsageFault
+from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import sync as syncing
 from infer_forge.base.gitstore.history import chain
 from infer_forge.base.gitstore.intents import Intents
@@ -106,9 +106,13 @@ class Store:
         """The files at a commit."""
         return Snapshot(self.objects, ref, commit)
 
-    def tips(self, prefix: str) -> dict[str, str]:
-        """Refs here whose name starts with `prefix` (`refs/registry/live/`): name -> tip."""
-        return self.refs.under(prefix)
+    def tips(self, prefix: str, faults: dict[str, InputUnusable] | None = None) -> dict[str, str]:
+        """Refs here whose name starts with `prefix` (`refs/registry/live/`): name -> tip.
+
+        Args:
+            faults: takes damaged refs, name -> why. Without it the first of them is raised as InputUnusable.
+        """
+        return self.refs.under(prefix, faults)
 
     def history(self, ref: str, *, limit: int | None = None, path: str | None = None) -> Iterator[Commit]:
         """Commits of a ref, newest first.

@@ -42,8 +42,17 @@ def refresh(store: Store, remote: Remote, patterns: tuple[str, ...]) -> None:
     for pattern in patterns:
         for name in store.refs.under(tracking(pattern)):
             ref = "refs/" + name.removeprefix(TRACKING)
-            if pattern.endswith("/") or ref == pattern:
+            if (pattern.endswith("/") and not _damaged(store, ref)) or ref == pattern:
                 follow(store, ref)
+
+
+def _damaged(store: Store, ref: str) -> bool:
+    """Whether a ref's file here cannot be read; who reads it is told so, and the others follow the hub meanwhile."""
+    try:
+        store.refs.get(ref)
+    except InputUnusable:
+        return True
+    return False
 
 
 def _refresh_direct(store: Store, remote: Remote, pattern: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 
-from infer_forge.base.gitstore import Store
+from infer_forge.base.errors import InputUnusable
+from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Column, Table
+from infer_forge.tasks import restoring
 from infer_forge.tasks.graph import log
 from infer_forge.tasks.graph.facts import UNREADABLE
 from infer_forge.tasks.graph.model import HANDOFF, TASK, UNSOUND, Node, edge_id
@@ -30,12 +33,33 @@ def import_faults(view: View, node: Node) -> list[str]:
     return sorted(set(found))
 
 
-def start_faults(store: Store, task_id: str, project: str = log.DEFAULT_PROJECT) -> list[str]:
-    """Why a task that is in the graph may not begin; empty when it may, or is in no graph."""
-    view = look(store, project)
-    node = view.graph.node_of_task(task_id)
-    if node is None:
-        return []
+def start_faults(store: Store, task_id: str) -> list[str]:
+    """Why a task that is in a graph of the store may not begin; empty when it may, or is in no graph.
+
+    Raises:
+        InputUnusable: a graph cannot be read, and its history does not show that it never spoke of the task.
+    """
+    if store.remote is not None:
+        with contextlib.suppress(HubUnreachable):  # told when the store was opened
+            store.refresh(log.PREFIX)
+    found: list[str] = []
+    for project in log.projects(store):
+        try:
+            named = log.load(store, project).node_of_task(task_id) is not None
+        except InputUnusable as exc:
+            if not restoring.never_named(store, log.ref_of(project), task_id):
+                raise InputUnusable(
+                    f"whether it lets {task_id} begin cannot be seen: {exc.what}",
+                    where=exc.where,
+                    next_step=exc.next_step,
+                ) from None
+            named = False
+        found += _start_faults(look(store, project), task_id) if named else []
+    return found
+
+
+def _start_faults(view: View, task_id: str) -> list[str]:
+    node = view.node(task_id)
     judged = [f"{node.id} is {node.judgement}: {node.reason}"] if node.judgement else []
     return [*judged, *import_faults(view, node), *view.waits(node)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import ForgeError
+from infer_forge.base.errors import ForgeError, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.base.paths import paths
 from infer_forge.tasks import events as history
@@ -69,10 +69,14 @@ def facts_of(store: Store, task_ids: Iterable[str], *, whole: bool = False) -> d
     kept = _kept(file) if asked and not whole else {}
     found = {name: facts for name in asked if (facts := kept.get(name)) is not None and facts.journal is not None}
     wanted = [name for name in asked if name not in found]
-    tips = store.tips(history.PREFIX) if len(wanted) > 200 else _tips(store, wanted)
+    faults: dict[str, InputUnusable] = {}
+    tips = store.tips(history.PREFIX, faults) if len(wanted) > 200 else _tips(store, wanted, faults)
     fresh = 0
     for task_id in wanted:
         tip = tips.get(history.PREFIX + task_id)
+        fault = faults.get(history.PREFIX + task_id)
+        if fault is not None:
+            found[task_id] = TaskFacts("", UNREADABLE, reason=fault.what)
         if tip is None:
             continue
         known = kept.get(task_id)
@@ -84,9 +88,16 @@ def facts_of(store: Store, task_ids: Iterable[str], *, whole: bool = False) -> d
     return found
 
 
-def _tips(store: Store, wanted: Iterable[str]) -> dict[str, str]:
-    snapshots = (store.read(history.ref_of(name)) for name in wanted)
-    return {s.ref: s.tip for s in snapshots if s.tip}
+def _tips(store: Store, wanted: Iterable[str], faults: dict[str, InputUnusable]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in wanted:
+        try:
+            snapshot = store.read(history.ref_of(name))
+        except InputUnusable as exc:
+            faults[history.PREFIX + name] = exc
+        else:
+            found |= {snapshot.ref: snapshot.tip} if snapshot.tip else {}
+    return found
 
 
 def _kept(file: Any) -> dict[str, TaskFacts]:

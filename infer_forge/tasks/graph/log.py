@@ -44,8 +44,9 @@ def ref_of(project: str) -> str:
 
 
 def projects(store: Store) -> list[str]:
-    """Names of all graphs in the store."""
-    return [name.removeprefix(PREFIX) for name in store.tips(PREFIX)]
+    """Names of all graphs in the store; also those whose ref is damaged, which `load` then tells."""
+    faults: dict[str, InputUnusable] = {}
+    return sorted(name.removeprefix(PREFIX) for name in (*store.tips(PREFIX, faults), *faults))
 
 
 def path_of(seq: int) -> str:
@@ -80,7 +81,7 @@ def append(store: Store, project: str, decide: Callable[[Draft], None], why: str
     done: list[Draft] = []
 
     def step(snapshot: Snapshot) -> Changes | Refuse:
-        draft = Draft(_fold(snapshot, project), history.who())
+        draft = Draft(fold(snapshot, project), history.who())
         done[:] = [draft]
         try:
             decide(draft)
@@ -102,9 +103,15 @@ def load(store: Store, project: str, *, whole: bool = False) -> Graph:
         whole: read and check the whole chain, without the cache.
 
     Raises:
-        InputUnusable: the history was changed.
+        InputUnusable: the history was changed, or cannot be read; the last good commit and its repair are named.
     """
-    return _fold(store.read(ref_of(project)), project, whole=whole)
+    ref = ref_of(project)
+    try:
+        return fold(store.read(ref), project, whole=whole)
+    except InputUnusable as exc:
+        from infer_forge.tasks.restoring import advice
+
+        raise advice(store, ref, exc) from None
 
 
 def events(store: Store, project: str) -> Iterator[Event]:
@@ -117,7 +124,15 @@ def _cache_file(snapshot: Snapshot, project: str) -> Path:
     return paths().cache / "graphs" / f"{project}-{first[:16]}.msgpack"
 
 
-def _fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
+def fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
+    """The graph of a snapshot.
+
+    Args:
+        whole: read and check the whole chain, without the cache.
+
+    Raises:
+        InputUnusable: the history was changed.
+    """
     file = _cache_file(snapshot, project)
     graph = None if whole else _cached(file, snapshot)
     graph = graph or Graph(project)
@@ -151,12 +166,15 @@ def _chain(snapshot: Snapshot, graph: Graph) -> Iterator[Event]:
     while (content := snapshot.get(path_of(graph.last_seq + 1))) is not None:
         graph.last_file = graph.last_seq + 1
         for line in content.splitlines():
-            event = Event(**jsonio.loads(line, where=path_of(graph.last_file)))
+            try:
+                event = Event(**jsonio.loads(line, where=path_of(graph.last_file)))
+            except TypeError:
+                raise InputUnusable(f"{path_of(graph.last_file)} holds no event", where=snapshot.ref) from None
             if event.seq != graph.last_seq + 1 or event.prev != graph.last_sha or event.sealed().sha != event.sha:
                 raise InputUnusable(
                     f"event {event.seq} does not continue the chain: the graph's history was changed",
                     where=snapshot.ref,
-                    next_step="restore the ref from another copy of the store",
+                    next_step=history.restoring(snapshot.ref),
                 )
             graph.last_seq, graph.last_sha = event.seq, event.sha
             yield event
