@@ -293,6 +293,7 @@ class Expander:
 
     def _lookup(self, name: str, subscript: str) -> list[Fields]:
         scope = self.scope
+        name = scope.meant(name)
         if name in scope.vars:
             values = scope.vars[name]
             if subscript.isdigit() and name not in self.shell.notes.get("keyed", ()):

@@ -191,6 +191,7 @@ def _self_paths() -> list[str]:
     """Places of this machine that hold what the guard and the records stand on."""
     place = paths()
     home = os.path.expanduser("~")
+    here = os.path.dirname(os.path.realpath(__file__))
     found = [
         str(place.ownership),
         f"{place.ownership}.lock",
@@ -201,7 +202,9 @@ def _self_paths() -> list[str]:
         os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(home, ".claude"), "settings.json"),
         os.path.join(os.environ.get("CODEX_HOME") or os.path.join(home, ".codex"), "hooks.json"),
         os.path.join(os.environ.get("CODEX_HOME") or os.path.join(home, ".codex"), "config.toml"),
-        os.path.dirname(os.path.realpath(__file__)),
+        here,
+        *(os.path.join(os.path.dirname(here), "base", f"{name}.py") for name in ("ownership", "paths", "redact")),
+        str(data_path(DATA)),
     ]
     return [os.path.realpath(p) for p in found]
 

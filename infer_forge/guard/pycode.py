@@ -31,6 +31,7 @@ _ELSEWHERE = (
     "oss2", "paramiko", "fabric", "kubernetes", "github", "gitlab", "git", "tarfile", "zipfile", "unpack_archive",
 )  # fmt: skip
 """Code without one of these words needs no `pynet`."""
+_LISTERS = frozenset(("pgrep", "pidof", "ps", "nvidia-smi", "lsof", "fuser", "ss", "netstat"))
 _KILL_METHODS = ("kill", "terminate", "suspend", "send_signal")
 
 
@@ -146,6 +147,10 @@ def run(code: str, cmd: Cmd, walk: Any, *, in_file: bool = False, depth: int = 0
     made = _Code(cmd, walk, in_file, depth)
     made.acts_elsewhere = any(word in code for word in _ELSEWHERE)
     made.read(tree)
+    if "plumbum" in code:
+        from infer_forge.guard import pyplumbum
+
+        pyplumbum.read(made, tree)
 
 
 class _Code(Order):
@@ -198,6 +203,8 @@ class _Code(Order):
             self.emit("infer-forge", [Word("guard"), Word("grant")], name)
         elif name in ("print", "sys.stdout.write", "pprint.pprint", "json.dumps"):
             self.printed(node)
+        elif name.startswith("sh.") and any(i.split(".")[0] == "sh" for i in self.imports.values()):
+            self.emit(name[3:].replace("_", "-"), [self.word(a) for a in node.args], name)
         elif self.acts_elsewhere and self.elsewhere(node, name):
             return
         elif isinstance(node.func, ast.Attribute):
@@ -307,10 +314,22 @@ class _Code(Order):
             return
         if node.args and isinstance(node.args[0], ast.Call) and self.dotted(node.args[0].func) == "os.getppid":
             target = Word("", dyn=True, names=("PPID",))
+        if node.args and self.is_child(node.args[0], group=name == "os.killpg"):
+            return
         signal = number.removeprefix("SIG") if number else "TERM"
         if name == "os.killpg" and target.text:
             target = Word(f"-{target.text}")
         self.emit("kill", [Word(f"-{signal}"), Word("--"), target], name)
+        if target.dyn and not target.names:
+            self.listed(name)
+
+    def listed(self, name: str) -> None:
+        """A pid that the code computes, where it also lists processes by name, port or device: those are what it kills."""
+        known = self.walk.shell.cmds
+        lists = tuple(c for c in known if c.depth > self.cmd.depth and c.name in _LISTERS and c.span == self.cmd.span)
+        if lists:
+            target = Word("", dyn=True, sources=lists, quoted=True)
+            self.walk.emit(self.cmd.inner([Word("kill"), Word("-9"), Word("--"), target], name, env={}, stdin=None))
 
     def opened(self, node: ast.Call, first: ast.expr | None) -> None:
         mode = self.text(node.args[1] if len(node.args) > 1 else keyword(node, "mode")) or "r"
@@ -371,8 +390,6 @@ class _Code(Order):
             self.emit("docker", [Word("rm"), Word("-f"), Word("", dyn=True, quoted=True)], f"docker.{attr}")
         elif attr in _KILL_METHODS:
             self.killed(func)
-        elif name.startswith("sh.") and "sh" in self.imports:
-            self.emit(attr, [self.word(a) for a in node.args], name)
         elif attr in ("flushall", "flushdb") and any(i.split(".")[0] == "redis" for i in self.imports.values()):
             self.emit("redis-cli", [Word(attr)], name)
         elif attr in ("append", "extend") and isinstance(func.value, ast.Name) and node.args:

@@ -20,6 +20,8 @@ SHELL_CALLS = {
     "commands.getoutput",
     "pexpect.spawn",
     "pexpect.run",
+    "invoke.run",
+    "delegator.run",
 }
 RUN_CALLS = {
     "subprocess.run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from typing import Any
 
 from infer_forge.guard.model import Cmd, Word
@@ -22,6 +23,8 @@ _PATH_STEPS = frozenset(
     )
 )
 """Methods of a `pathlib` path that give a path again; `read_text` and the like give something else."""
+_PATH_MAKERS = ("pathlib.Path", "Path", "pathlib.PosixPath", "importlib.resources.files")
+_STARTS = ("subprocess.Popen", "multiprocessing.Process", "torch.multiprocessing.Process")
 _SCRATCH = ("tempfile.mkdtemp", "tempfile.mktemp")
 
 
@@ -85,9 +88,37 @@ class Values:
             return "".join(p for p in parts if p is not None) if all(p is not None for p in parts) else None
         if isinstance(node, ast.Call):
             return self._text_call(node, level)
-        if isinstance(node, ast.Attribute) and self.dotted(node).startswith("signal."):
-            return node.attr
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, level)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "__path__":
+            file = self._own_file(self.dotted(node.value.value))
+            return os.path.dirname(file) if file else None
         return None
+
+    def _attribute(self, node: ast.Attribute, level: int) -> str | None:
+        """`signal.SIGKILL`, `Path(x).parent`, and the file of a module of ours by its `__file__` or the origin of its spec."""
+        if node.attr == "__file__":
+            return self._own_file(self.dotted(node.value))
+        if node.attr == "origin":
+            spec = node.value
+            if isinstance(spec, ast.Attribute) and spec.attr == "__spec__":
+                return self._own_file(self.dotted(spec.value))
+            found = self.values.get(spec.id, spec) if isinstance(spec, ast.Name) else spec
+            if isinstance(found, ast.Call) and self.dotted(found.func).endswith("find_spec") and found.args:
+                return self._own_file(self.text(found.args[0], level + 1) or "")
+        if node.attr == "parent":
+            base = self.text(node.value, level + 1)
+            return os.path.dirname(base.rstrip("/")) if base and "/" in base.rstrip("/") else None
+        return node.attr if self.dotted(node).startswith("signal.") else None
+
+    @staticmethod
+    def _own_file(module: str) -> str | None:
+        """Where a module of this package lies; other packages depend on the interpreter that will run the code."""
+        first, *rest = module.split(".")
+        if first != "infer_forge":
+            return None
+        base = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), *rest)
+        return f"{base}.py" if rest and not os.path.isdir(base) else f"{base}/__init__.py"
 
     def _binary(self, node: ast.BinOp, level: int) -> str | None:
         left, right = self.text(node.left, level + 1), self.text(node.right, level + 1)
@@ -110,9 +141,14 @@ class Values:
         if name in ("os.path.expanduser", "os.path.realpath", "os.path.abspath", "os.path.normpath") and args:
             home = self.walk.scope.env.get("HOME", "~")
             return args[0].replace("~", home, 1) if args[0] and args[0].startswith("~") else args[0]
+        if name == "os.path.dirname" and args and args[0]:
+            return os.path.dirname(args[0])
+        if name in ("inspect.getfile", "inspect.getsourcefile") and node.args:
+            return self._own_file(self.dotted(node.args[0]))
+        if name == "importlib.resources.files" and node.args:
+            file = self._own_file(args[0] or self.dotted(node.args[0]))
+            return os.path.dirname(file) if file else None
         if name == "os.path.join" and all(a is not None for a in args):
-            import os
-
             return os.path.join(*[a for a in args if a is not None])
         if name.endswith("Path.home") or name == "pathlib.Path.home":
             return self.walk.scope.env.get("HOME")
@@ -171,6 +207,24 @@ class Values:
             node = self.values.get(node.id, node)
         return isinstance(node, ast.Call) and self.dotted(node.func) in _SCRATCH
 
+    def is_child(self, node: ast.expr, *, group: bool = False) -> bool:
+        """Whether an expression is the pid of a process that this code starts itself; with `group`, of one that leads its own.
+
+        `p.pid` after `p = subprocess.Popen(...)`, under a name that is bound once; `os.getpgid(p.pid)`.
+        """
+        if group and isinstance(node, ast.Call) and self.dotted(node.func) == "os.getpgid" and node.args:
+            node = node.args[0]
+        if not isinstance(node, ast.Attribute) or node.attr != "pid" or not isinstance(node.value, ast.Name):
+            return False
+        started = self.values.get(node.value.id)
+        if node.value.id in self.rebound or not isinstance(started, ast.Call):
+            return False
+        leads = any(
+            k.arg in ("start_new_session", "process_group") or self.dotted(k.value) in ("os.setsid", "os.setpgrp")
+            for k in started.keywords
+        )
+        return self.dotted(started.func) in _STARTS and (leads or not group)
+
     def is_path(self, node: ast.expr) -> bool:
         """Whether an expression makes a `pathlib` path."""
         value = self.values.get(node.id, node) if isinstance(node, ast.Name) else node
@@ -178,7 +232,7 @@ class Values:
         for _ in range(6):
             if isinstance(step, ast.Call):
                 name = self.dotted(step.func)
-                if name in ("pathlib.Path", "Path", "pathlib.PosixPath") or name.endswith("Path.home"):
+                if name in _PATH_MAKERS or name.endswith("Path.home"):
                     return True
                 if not isinstance(step.func, ast.Attribute) or step.func.attr not in _PATH_STEPS:
                     return False

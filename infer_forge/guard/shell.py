@@ -47,13 +47,14 @@ class Problem:
 class Scope:
     """What a shell knows at one point of the text."""
 
-    __slots__ = ("aliases", "conditional", "cwds", "env", "funcs", "pos", "vars", "venvs")
+    __slots__ = ("aliases", "conditional", "cwds", "env", "funcs", "pos", "refs", "vars", "venvs")
 
     def __init__(self, cwd: str | None, env: dict[str, str]) -> None:
         self.vars: dict[str, list[Fields]] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.funcs: dict[str, tuple[Walk, Any]] = {}
         self.aliases: dict[str, str] = {}
+        self.refs: dict[str, str] = {}
         self.env = env
         self.pos: list[Fields] | None = None
         self.conditional = 0
@@ -62,10 +63,18 @@ class Scope:
     def copy(self) -> Scope:
         """For a subshell, whose changes end with it."""
         made = Scope(None, self.env)
-        made.vars = dict(self.vars)
+        made.vars, made.refs = dict(self.vars), dict(self.refs)
         made.cwds, made.funcs, made.aliases = self.cwds, dict(self.funcs), dict(self.aliases)
         made.pos, made.conditional, made.venvs = self.pos, self.conditional, list(self.venvs)
         return made
+
+    def meant(self, name: str) -> str:
+        """The variable behind a name reference (`declare -n name=other`, bash(1) "Parameters"); other names as they are."""
+        for _ in range(MAX_DEPTH):
+            if not self.refs.get(name):
+                break
+            name = self.refs[name]
+        return name
 
     def assign(self, name: str, fields: Fields, *, append: str = "") -> None:
         """Set a variable; inside a condition or a loop the old values stay possible.
@@ -73,6 +82,10 @@ class Scope:
         Args:
             append: `text` for `x+=y`, `fields` for `x+=(y)` and `x[k]=y`, empty to replace.
         """
+        if self.refs.get(name) == "" and fields:
+            self.refs[name] = fields[0].text
+            return
+        name = self.meant(name)
         old = self.vars.get(name, [])
         made = [_appended(o, fields, append) for o in old or [[Word("")]]] if append else [fields]
         self.vars[name] = bounded([*old, *made] if self.conditional else made)

@@ -9,6 +9,8 @@ from typing import Any
 from infer_forge.guard.model import Cmd, Word, program_name
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "rbash", "mksh", "yash", "csh", "tcsh"))
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/opt/", "/lib")
+_VERSIONED = frozenset(("python", "perl", "ruby", "lua", "php", "pypy", "gcc", "g++", "clang", "clang++"))
 _COMMAND_OPTION = re.compile(r"^--[\w-]*(?:command|cmd|exec|hook|program)=(.+)$", re.DOTALL)
 _COMMAND_VARIABLE = re.compile(
     r"^(?:GIT_\w*(?:COMMAND|PAGER|EDITOR|ASKPASS)|GIT_SSH|GIT_EXTERNAL_DIFF|GIT_PROXY_COMMAND|PAGER|MANPAGER|EDITOR|VISUAL|BROWSER"
@@ -28,6 +30,9 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         match = _COMMAND_OPTION.match(word.text) if word.text.startswith("--") else None
         if match and " " in match.group(1) and name not in ("git", "docker", "podman"):
             walk.nested(match.group(1), cmd, f"{name} {word.text.split('=', 1)[0]}")
+    looked = "/" in cmd.argv[0].text and _of_this_text(cmd, walk)
+    if looked:
+        _handler("shells.script_itself")(cmd, walk)
     if name in ("cp", "ln", "install", "mv", "curl", "wget", "tee", "dd", "mkdir"):
         _copied(cmd, walk)
     handler = HANDLERS.get(name)
@@ -37,9 +42,9 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
     if name in SHELLS:
         _handler("shells.shell")(cmd, walk)
         return
-    base = re.sub(r"[\d.]+$", "", name)
+    base = re.sub(r"-?[\d.]+$", "", name)
     handler = HANDLERS.get(base)
-    if handler is not None and base in ("python", "perl", "ruby", "lua", "php", "pypy"):
+    if handler is not None and base in _VERSIONED:
         _handler(handler)(cmd, walk)
         return
     pol = walk.shell.pol
@@ -52,14 +57,22 @@ def unwrap(cmd: Cmd, walk: Any) -> None:
         launcher(cmd, walk)
     elif name in pol["terminals"]:
         _handler("shells.terminal")(cmd, walk)
+    elif looked:
+        return
     elif (
         name.endswith((".sh", ".bash"))
-        or (cmd.argv[0].text.startswith(("./", "/", "../")) and "." in name)
-        or cmd.argv[0].text.startswith(("./", "../"))
+        or (cmd.argv[0].text.startswith("/") and "." in name)
+        or ("/" in cmd.argv[0].text[1:] and name not in pol["known"] and not cmd.argv[0].text.startswith(_SYSTEM))
     ):
         _handler("shells.script_itself")(cmd, walk)
     elif name not in pol["known"] and len(cmd.argv) > 2:
         stranger(cmd, walk)
+
+
+def _of_this_text(cmd: Cmd, walk: Any) -> bool:
+    """Whether the program is a file that this text writes, or finds first because it changes PATH: its name says nothing."""
+    path, notes = os.path.normpath(cmd.argv[0].text), walk.shell.notes
+    return path in notes.get("written", ()) or path in notes.get("shadowing", ())
 
 
 def _copied(cmd: Cmd, walk: Any) -> None:
@@ -298,6 +311,10 @@ HANDLERS: dict[str, str] = {
     "osascript": "othercode.generic",
     "ftp": "othercode.generic",
     "lftp": "othercode.generic",
+    **dict.fromkeys(
+        ["gcc", "g++", "cc", "c++", "clang", "clang++", "nvcc", "hipcc", "tcc", "rustc", "go", "zig"],
+        "compilers.compiled",
+    ),
     "make": "recipes.make",
     "gmake": "recipes.make",
     "just": "recipes.make",

@@ -22,6 +22,9 @@ from infer_forge.guard.shell import (
     bounded,
 )
 
+_NAME_REFERENCE = re.compile(r"-[a-zA-Z]*n")
+"""`declare -n`, `local -gn`: what is assigned names the variable that is meant."""
+
 
 class Walk(Expander):
     """One text's walk."""
@@ -304,10 +307,15 @@ class Walk(Expander):
             if child.type == "variable_assignment":
                 named = self._assigned(child)
                 if named:
-                    self.scope.assign(named[0], named[1], append=named[2])
+                    if any(_NAME_REFERENCE.match(w.text) for w in argv[1:]) and first(named[1]).text:
+                        self.scope.refs[named[0]] = first(named[1]).text
+                    else:
+                        self.scope.assign(named[0], named[1], append=named[2])
                     env[named[0]] = first(named[1])
                     argv.append(Word(f"{named[0]}={first(named[1]).text}", dyn=first(named[1]).dyn))
             elif child.type == "variable_name":
+                if any(_NAME_REFERENCE.match(w.text) for w in argv[1:]):
+                    self.scope.refs[self.text(child)] = ""
                 argv.append(Word(self.text(child)))
             else:
                 argv += self.expand(child)[0]
@@ -385,6 +393,10 @@ class Walk(Expander):
         first = cmd.argv[0]
         if first.dyn and not first.text and not first.quoted and len(cmd.argv) > 1:
             self.emit(cmd.inner(cmd.argv[1:], "unknown word"))
+        if first.text and "/" not in first.text and not first.dyn and ("PATH" in cmd.env or "PATH" in self.scope.vars):
+            from infer_forge.guard.search_path import found
+
+            first = cmd.argv[0] = found(first, cmd, self)
         alias = self.scope.aliases.get(first.text)
         if alias is not None and "alias" not in cmd.via:
             rest = " ".join(_requote(w) for w in cmd.argv[1:])

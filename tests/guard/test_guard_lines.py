@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 LINES = Path(__file__).parent / "lines"
-ATTACKS = [f"attacks_{i}.txt" for i in range(1, 7)]
-ORDINARY = [f"ordinary_{i}.txt" for i in range(1, 4)]
+ATTACKS = [f"attacks_{i}.txt" for i in range(1, 8)]
+ORDINARY = [f"ordinary_{i}.txt" for i in range(1, 5)]
 KINDS = ("deny ", "stop ", "pass ")
 
 

@@ -14,7 +14,7 @@ _PROGRAMS: dict[str, str] = {
     "process.by_name": "pkill killall skill snice slay killall5 xkill kill-port fkill",
     "process.fuser": "fuser",
     "process.multiplexer": "tmux screen",
-    "process.cluster": "ray pm2 supervisorctl start-stop-daemon loginctl jupyter",
+    "process.cluster": "ray serve pm2 supervisorctl start-stop-daemon loginctl jupyter",
     "process.attach": (
         "gdb cuda-gdb lldb strace ltrace py-spy gcore reptyr cuda-checkpoint criu renice ionice taskset "
         "chrt prlimit perf bpftrace pystack memray"
@@ -63,7 +63,7 @@ _PROGRAMS: dict[str, str] = {
     "push.forge": "gh hub glab tea",
     "traceable.git": "git",
     "traceable.commit_tools": "pre-commit husky",
-    "env.pip": "pip pip3 pipx easy_install uv poetry",
+    "pythons.pip": "pip pip3 pipx easy_install uv poetry",
     "env.packages": (
         "apt apt-get aptitude dpkg yum dnf rpm zypper apk pacman snap brew conda mamba micromamba npm "
         "pnpm yarn gem cargo go add-apt-repository update-alternatives"

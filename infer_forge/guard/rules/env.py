@@ -23,86 +23,12 @@ def owned_folder(word: Word | None, cmd: Cmd, bench: Any) -> bool:
     if word.fresh:
         return True
     paths = candidates(word, cmd, bench, follow=False) if not word.dyn else None
-    return bool(paths) and all(_mine(p, bench) for p in paths or [])
+    return bool(paths) and all(mine(p, bench) for p in paths or [])
 
 
-def _mine(path: str, bench: Any) -> bool:
+def mine(path: str, bench: Any) -> bool:
+    """Whether a path is owned, as it is written or behind its links."""
     return bench.ctx.owns_path(path) or bench.ctx.owns_path(os.path.realpath(path))
-
-
-def _venv_owned(cmd: Cmd, bench: Any) -> bool:
-    """Whether the Python that a pip belongs to lies in an owned virtual environment."""
-    program = cmd.argv[0].text
-    if "/" in program:
-        folder = Word(os.path.dirname(os.path.dirname(program)) if program.count("/") > 1 else ".")
-        return owned_folder(folder, cmd, bench)
-    active = [*bench.shell.notes.get("venvs", []), bench.ctx.venv]
-    if cmd.via[-1:] == ("uv",) and not any(active):
-        return _uv_found(cmd, bench)
-    return any(a and _mine(os.path.normpath(a), bench) for a in active[-1:] or []) or any(
-        a and _mine(a, bench) for a in active[:-1]
-    )
-
-
-def pip(cmd: Cmd, bench: Any) -> None:
-    """pip, uv, poetry: installing into the run's own environment passes."""
-    words = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    if boxed(cmd, bench) or not words:
-        return
-    if cmd.name == "uv":
-        if words[:2] in (["pip", "install"], ["pip", "uninstall"], ["pip", "sync"]):
-            if flag(cmd, "", "--system", "--break-system-packages"):
-                bench.hit(DENY, "env.pip", "--system changes the Python that every run of the node uses", cmd)
-                return
-            return
-        if (
-            words[:2] == ["python", "uninstall"]
-            or words[:2] == ["tool", "uninstall"]
-            or words[:2] == ["cache", "clean"]
-        ):
-            bench.hit(ASK, "env.pip", f"uv {' '.join(words[:2])} reaches what other runs use", cmd)
-        return
-    if cmd.name == "poetry" or words[0] not in ("install", "uninstall", "inject", "upgrade", "wheel"):
-        if cmd.name.startswith("pip") and words[:1] == ["cache"] and words[1:2] and words[1] in ("purge", "remove"):
-            bench.hit(ASK, "files.user_cache", "the cache is shared with other runs of this user", cmd)
-        return
-    if words[0] == "wheel" or flag(cmd, "", "--dry-run") or cmd.name == "pipx":
-        return
-    if owned_folder(option(cmd, "--target", "-t", "--prefix", "--root"), cmd, bench):
-        return
-    if cmd.via[-1:] == ("uv",) and owned_folder(_uv_home(cmd), cmd, bench):
-        return
-    if flag(cmd, "", "--break-system-packages") or "sudo" in cmd.via:
-        bench.hit(DENY, "env.pip", "this changes the Python of the system, which every run of the node uses", cmd)
-    elif not _venv_owned(cmd, bench):
-        where = cmd.argv[0].text if "/" in cmd.argv[0].text else "the Python that is first on the path"
-        bench.hit(DENY, "env.pip", f"{where} is not proved to be in this run's own environment", cmd)
-
-
-def _uv_found(cmd: Cmd, bench: Any) -> bool:
-    """The `.venv` that uv finds by itself in the folder or above, or that `uv venv` made earlier in the line; it takes no other.
-
-    uv documentation, "Using Python environments": VIRTUAL_ENV, CONDA_PREFIX, then .venv.
-    """
-    if "CONDA_PREFIX" in bench.ctx.env or "CONDA_PREFIX" in cmd.env or "UV_SYSTEM_PYTHON" in cmd.env:
-        return False
-    made = any(c.name == "uv" and c.words()[1:2] == ["venv"] and c.span < cmd.span for c in bench.shell.cmds)
-    for cwd in cmd.cwds:
-        folder = cwd
-        while folder and not made and folder != "/" and not os.path.isdir(f"{folder}/.venv"):
-            folder = os.path.dirname(folder)
-        if not folder or folder == "/" or not _mine(os.path.normpath(f"{folder}/.venv"), bench):
-            return False
-    return bool(cmd.cwds)
-
-
-def _uv_home(cmd: Cmd) -> Word | None:
-    """The environment that `uv pip install --python PATH` names: the folder itself, or the one around bin/python."""
-    python = option(cmd, "-p", "--python")
-    if python is None or ("/" not in python.text and not python.text.startswith(".")):
-        return None
-    inside = python.text.rstrip("/").rpartition("/bin/")
-    return python.cut(0, len(inside[0])) if inside[1] else python
 
 
 _PACKAGE_READ = re.compile(
@@ -186,7 +112,7 @@ def _conda(verb: str, cmd: Cmd, bench: Any) -> None:
         and prefix is None
         and option(cmd, "-n", "--name") is None
         and active
-        and _mine(active, bench)
+        and mine(active, bench)
     ):
         return
     bench.hit(

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.context import ANCESTOR, OWNED, STALE
-from infer_forge.guard.model import ALLOW, ASK, DENY, Cmd, Word
+from infer_forge.guard.model import ALLOW, ASK, DENY, Cmd, Word, program_name
 from infer_forge.guard.rules import flag, option, plain_targets
 
 _SELECTORS = frozenset(
@@ -154,7 +154,9 @@ def _kill_unknown(word: Word, cmd: Cmd, bench: Any) -> None:
         return
     if names & {"jobs"} and len(names) == 1:
         return
-    chain = {s.name for s in _leaves(word.sources)} | names
+    leaves = _leaves(word.sources)
+    wrapped = {program_name(w.text) for s in leaves if s.name in bench.pol["wrappers"] for w in s.argv[1:]}
+    chain = {s.name for s in leaves} | names | wrapped
     if chain & _SELECTORS:
         what = next(iter(sorted(chain & _SELECTORS)))
         bench.hit(
@@ -388,6 +390,10 @@ def cluster(cmd: Cmd, bench: Any) -> None:
     verb = next((t for t in texts if not t.startswith("-")), "")
     if cmd.name == "ray" and verb == "stop":
         bench.hit(ASK, "process.session", "ray stop ends every Ray process of this user on the node", cmd)
+    elif (cmd.name == "ray" and verb == "job" and any(t in ("stop", "delete") for t in texts)) or (
+        cmd.name == "serve" and verb == "shutdown"
+    ):
+        bench.hit(ASK, "process.session", "whose Ray job or service this is is not proved", cmd)
     elif cmd.name == "ray" and verb in ("down", "kill-random-node", "teardown"):
         bench.hit(DENY, "process.session", "this takes a whole Ray cluster down", cmd)
     elif cmd.name == "loginctl" and verb.startswith(("terminate", "kill")):

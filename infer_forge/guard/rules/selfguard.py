@@ -155,7 +155,7 @@ def named(cmd: Cmd, bench: Any) -> None:
         if parsed.verb not in _GIT_WRITES or (parsed.verb == "stash" and parsed.texts()[:1] in (["list"], ["show"])):
             return
     for word in words:
-        text = re.sub(r"^-[a-zA-Z]|^--[\w-]+=|^\w+=", "", word.text)
+        text = re.sub(r"^-[a-zA-Z]|^--[\w-]+=|^\w+=|^\d{6},\w+,", "", word.text)
         paths = candidates(Word(text, word.dyn), cmd, bench, follow=True) or []
         if any(guarded(p, bench) or holds_own(p, bench) for p in paths):
             writes = (

@@ -229,6 +229,11 @@ def _pull(words: list[str], parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
         bench.hit(ASK, "traceable.branch", "a forced fetch may move a local branch", cmd)
 
 
+def _index(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
+    if any(w in ("--assume-unchanged", "--skip-worktree") for w in words):
+        bench.hit(ASK, "traceable.hidden", "git would show no change of these files any more", cmd)
+
+
 def _tag(words: list[str], _parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> None:
     if _short(words, "df") or "--delete" in words or "--force" in words:
         bench.hit(ASK, "traceable.history", "a tag that evidence points to may go or move", cmd)
@@ -256,6 +261,7 @@ _VERBS: dict[str, Any] = {
     "submodule": _submodule,
     "fetch": _pull,
     "tag": _tag,
+    "update-index": _index,
 }
 
 

@@ -298,6 +298,8 @@ def write(word: Word, cmd: Cmd, bench: Any, *, truncating: bool) -> Answer:
         bench.shell.partial = True
         if matches(word.text, bench.pol["self_patterns"]):
             return DENY, "guard.self", f"{word.text} belongs to the guard"
+        if not bench.here(cmd):
+            return ASK, "files.remote", f"what this run owns on {_node(cmd)} is not proved here"
         return ALLOW, "", ""
     worst: Answer = (ALLOW, "", "")
     for path in paths:
