@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.clients import settings_json
-from infer_forge.clients.model import SERVER_NAME, Change, Hook
+from infer_forge.clients.model import SERVER_NAME, Change, Hook, PluginPlace, served_by
 
 
 class Claude:
     """Claude Code."""
 
     NAME = "claude"
+    AGAIN = "infer-forge install --client claude"
 
     def home(self) -> Path:
         """The configuration folder: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
@@ -64,8 +65,26 @@ class Claude:
 
     def server_command(self, project: Path | None) -> list[str] | None:
         """The registered command."""
-        entry = settings_json.read(self.servers_file(project)).get("mcpServers", {}).get(SERVER_NAME)
-        return [entry["command"], *entry.get("args", [])] if entry else None
+        return served_by(settings_json.read(self.servers_file(project)))
+
+    def plugin(self, project: Path | None) -> PluginPlace | None:
+        """Our plugin as `plugins/installed_plugins.json` tells, when `enabledPlugins` of the user or project has it."""
+        files = [self.settings_file(None)]
+        if project:
+            files += [self.settings_file(project), self.settings_file(project).with_name("settings.local.json")]
+        enabled: set[str] = set()
+        for file in files:
+            switches: dict[str, Any] = settings_json.read(file).get("enabledPlugins") or {}
+            enabled |= {name for name, on in switches.items() if on}
+        known: dict[str, Any] = (
+            settings_json.read(self.home() / "plugins" / "installed_plugins.json").get("plugins") or {}
+        )
+        for name in sorted(enabled & set(known)):
+            for copy in known[name]:
+                folder = Path(copy.get("installPath") or "/nowhere")
+                if name.split("@")[0] == SERVER_NAME and folder.is_dir():
+                    return PluginPlace(folder, ".mcp.json", "hooks/hooks.json", f"claude plugin update {name}")
+        return None
 
     def add_hook(self, project: Path | None, hook: Hook) -> Change:
         """Register a hook; one that can block blocks when it fails."""

@@ -13,13 +13,15 @@ from pathlib import Path
 
 from infer_forge.base import jsonio
 from infer_forge.clients import settings_json
-from infer_forge.clients.model import SERVER_NAME, Change, Hook
+from infer_forge.clients.model import SERVER_NAME, Change, Hook, PluginPlace
 
 _BEGIN, _END = "# infer-forge: begin (written by infer-forge install)", "# infer-forge: end"
 _BLOCK = re.compile(rf"\n*{re.escape(_BEGIN)}\n(.*?){re.escape(_END)}\n", re.DOTALL)
 _TABLE = re.compile(rf"^\s*\[mcp_servers\.(?:\"{SERVER_NAME}\"|{SERVER_NAME})\]", re.MULTILINE)
 _COMMAND = re.compile(r'^command\s*=\s*("(?:[^"\\]|\\.)*")', re.MULTILINE)
 _ARGS = re.compile(r"^args\s*=\s*(\[[^\]]*\])", re.MULTILINE)
+_PLUGIN = re.compile(rf'^\s*\[plugins\."{SERVER_NAME}@([^"/]+)"\]([^\[]*)', re.MULTILINE)
+_OFF = re.compile(r"^\s*enabled\s*=\s*false", re.MULTILINE)
 PASSED_ON = ("INFER_FORGE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
 
 
@@ -27,6 +29,7 @@ class Codex:
     """Codex."""
 
     NAME = "codex"
+    AGAIN = "infer-forge install --client codex"
 
     def home(self, project: Path | None) -> Path:
         """`.codex` of the project, else `$CODEX_HOME`, else `~/.codex`."""
@@ -85,6 +88,17 @@ class Codex:
         table = text[found.end() :].split("\n[", 1)[0]
         command, args = _COMMAND.search(table), _ARGS.search(table)
         return [json.loads(command[1]), *(json.loads(args[1]) if args else [])] if command else None
+
+    def plugin(self, project: Path | None) -> PluginPlace | None:
+        """Our plugin as `config.toml` of the user enables it, in the newest copy of Codex's plugin cache."""
+        file = self.config_file(None)
+        found = _PLUGIN.search(file.read_text(encoding="utf-8")) if file.is_file() else None
+        if not found or _OFF.search(found[2]):
+            return None
+        copies = (self.home(None) / "plugins" / "cache" / found[1] / SERVER_NAME).glob("*/")
+        newest = max((c for c in copies if c.is_dir()), key=lambda c: c.stat().st_mtime, default=None)
+        again = f"codex plugin add {SERVER_NAME}@{found[1]}"
+        return PluginPlace(newest, ".codex-mcp.json", "hooks/codex-hooks.json", again) if newest else None
 
     def hooks_file(self, project: Path | None) -> Path:
         """hooks.json."""

@@ -18,7 +18,8 @@ from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
-from infer_forge.clients.model import Client, client_named, executable, program_in
+from infer_forge.clients.model import Client, Hook, Place, client_named, executable, program_in
+from infer_forge.clients.plugin import Plugin
 
 PASS, FAIL, UNKNOWN, SLOW = "pass", "fail", "unknown", "slow"
 # Codex drops optional servers that need about a second from the first turn (seen with 0.171.0): slow, and no fault.
@@ -51,8 +52,8 @@ def examine(
 
     The report's `extra["outcome"]` is `pass`, `fail` or `unknown`.
     """
-    found = client_named(client)
-    checks = [
+    found, checks = _seen(client_named(client), project)
+    checks += [
         *_looked("skills", lambda: _skill_checks(found, project)),
         *_looked("server-registered", lambda: _server_checks(found, project)),
         *_looked("guard-hook-registered", lambda: _hook_checks(found, project, canary)),
@@ -73,6 +74,35 @@ def examine(
     return report
 
 
+def _seen(client: Client, project: Path | None) -> tuple[Place, list[Check]]:
+    """What the client reads us from: the plugin where it is all there is, else what `install` puts in place."""
+    try:
+        place = client.plugin(project)
+        put = client.server_command(project) is not None or bool(_guards(client, project))
+    except (InputUnusable, OSError):
+        return client, []  # the checks say which file cannot be read
+    if place is None:
+        return client, []
+    if not put:
+        return Plugin(client, place), [Check("plugin", PASS, str(place.folder))]
+    twice = f"{place.folder}; what infer-forge install put in place is there too: each hook runs twice, take one away"
+    return client, [Check("plugin", PASS, twice)]
+
+
+def _guards(client: Place, project: Path | None) -> dict[str, str]:
+    """Event -> command of the guard's hooks; of several the last."""
+    return {h.event: h.command for h in client.hooks(project) if _is_guard(h)}
+
+
+def _is_guard(hook: Hook) -> bool:
+    return hook.program == "infer-forge-guard"
+
+
+def _start_fix(client: Place, program: str) -> str:
+    """A program that is named without its folder must be found on PATH."""
+    return client.AGAIN if os.sep in program else f"put the folder of {program} on PATH, where {client.NAME} is started"
+
+
 def _looked(rule: str, look: Callable[[], list[Check]]) -> list[Check]:
     """The checks of one part; settings that cannot be read fail this part and hide no other."""
     try:
@@ -89,28 +119,31 @@ def outcome_of(checks: Iterable[Check]) -> str:
     return FAIL if FAIL in outcomes else UNKNOWN if UNKNOWN in outcomes else PASS
 
 
-def _skill_checks(client: Client, project: Path | None) -> list[Check]:
+def _skill_checks(client: Place, project: Path | None) -> list[Check]:
     folder = client.skills_folder(project)
-    again = f"infer-forge install --client {client.NAME}"
+    again = client.AGAIN
     checks: list[Check] = []
     for name in skills.shipped():
         state = skills.state(name, folder / name)
+        if isinstance(client, Plugin) and state == "foreign":
+            state = "outdated"  # the client's own copy of the plugin, of another version than this package
         good = state in ("linked", "current")
         fix = "" if good else again if state in ("absent", "outdated") else f"move {folder / name} away, then {again}"
         checks.append(Check(f"skill-{name}", PASS if good else FAIL, f"{folder / name}: {state}", fix))
     return checks
 
 
-def _server_checks(client: Client, project: Path | None) -> list[Check]:
+def _server_checks(client: Place, project: Path | None) -> list[Check]:
     command = client.server_command(project)
-    again = f"infer-forge install --client {client.NAME}"
+    again = client.AGAIN
     if command is None:
         return [Check("server-registered", FAIL, "no MCP server infer-forge is registered", again)]
     registered = Check("server-registered", PASS, " ".join(command))
     try:
         asked = [_ask_server(command) for _ in range(2)]  # the first start may read cold files
     except (OSError, ValueError, subprocess.TimeoutExpired) as exc:
-        return [registered, Check("server-answers", FAIL, f"{type(exc).__name__}: {exc}", again)]
+        fix = _start_fix(client, command[0]) if isinstance(exc, FileNotFoundError) else again
+        return [registered, Check("server-answers", FAIL, f"{type(exc).__name__}: {exc}", fix)]
     took, processor, tools = min(asked, key=lambda a: a[0])
     of_it = "" if processor is None else f" ({processor:.2f} s of processor time with the list of tools)"
     evidence = f"initialize answered in {took:.2f} s{of_it}, {tools} tools"
@@ -120,7 +153,7 @@ def _server_checks(client: Client, project: Path | None) -> list[Check]:
     return [registered, Check("server-answers", SLOW, f"{evidence}{busy}", _slow_fix(client))]
 
 
-def _slow_fix(client: Client) -> str:
+def _slow_fix(client: Place) -> str:
     again = f"infer-forge doctor --client {client.NAME}"
     if client.NAME == "codex":
         return (
@@ -181,38 +214,35 @@ def _processor_s(pid: int) -> float | None:
         return None
 
 
-def _hook_checks(client: Client, project: Path | None, canary: Callable[[str], tuple[bool, str]] | None) -> list[Check]:
-    ours = [h for h in client.hooks(project) if h.program == "infer-forge-guard" and h.event == "PreToolUse"]
-    if not ours:
-        fix = f"infer-forge install --client {client.NAME}"
-        return [
-            Check("guard-hook-registered", FAIL, "the safety guard's hook is not registered: nothing is blocked", fix)
-        ]
-    program = program_in(ours[0].command)
-    checks = [Check("guard-hook-registered", PASS, ours[0].command)]
-    if not os.access(program, os.X_OK):
-        fix = f"infer-forge install --client {client.NAME}"
-        return [*checks, Check("guard-hook-runs", FAIL, f"{program} cannot be run", fix)]
+def _hook_checks(client: Place, project: Path | None, canary: Callable[[str], tuple[bool, str]] | None) -> list[Check]:
+    command = next((h.command for h in client.hooks(project) if _is_guard(h) and h.event == "PreToolUse"), None)
+    if command is None:
+        evidence = "the safety guard's hook is not registered: nothing is blocked"
+        return [Check("guard-hook-registered", FAIL, evidence, client.AGAIN)]
+    program = program_in(command)
+    checks = [Check("guard-hook-registered", PASS, command)]
+    if shutil.which(program) is None:
+        return [*checks, Check("guard-hook-runs", FAIL, f"{program} cannot be run", _start_fix(client, program))]
     if canary is None:
         return [*checks, Check("guard-hook-runs", UNKNOWN, "no canary was given")]
-    blocked, said = canary(ours[0].command)
+    blocked, said = canary(command)
     fix = "" if blocked else "infer-forge guard status"
     return [*checks, Check("guard-hook-runs", PASS if blocked else FAIL, said, fix)]
 
 
 def _after_checks(
-    client: Client, project: Path | None, canary: Callable[[str, str], tuple[bool, str]] | None
+    client: Place, project: Path | None, canary: Callable[[str, str], tuple[bool, str]] | None
 ) -> list[Check]:
     """Whether what a person allows inside the client leaves evidence: the guard's hook after the tool."""
-    ours = {h.event: h.command for h in client.hooks(project) if h.program == "infer-forge-guard"}
+    ours = _guards(client, project)
     before, after = ours.get("PreToolUse"), ours.get("PostToolUse")
     if before is None:
         return []  # said already
-    fix = f"infer-forge install --client {client.NAME}"
+    fix = client.AGAIN
     if after is None:
         evidence = "no hook after the tool: what a person allows in the client leaves no record"
         return [Check("guard-answers-kept", FAIL, evidence, fix)]
-    if canary is None or not os.access(program_in(before), os.X_OK):
+    if canary is None or shutil.which(program_in(before)) is None:
         return [Check("guard-answers-kept", UNKNOWN, "no canary was given, or the hook cannot be run", fix)]
     kept, said = canary(before, after)
     return [Check("guard-answers-kept", PASS if kept else FAIL, said, "" if kept else fix)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
 from infer_forge.clients import skills
@@ -45,6 +47,11 @@ def install(
     added = [found.add_hook(project, hook) for hook in hooks]
     of_it = f" --project {shlex.quote(str(project))}" if project else ""
     notes = found.notes(project, server=server, hooks=bool(added))
+    with contextlib.suppress(InputUnusable, OSError):
+        if found.plugin(project) and (server or added):
+            notes.append(
+                f"the plugin is installed too, so hooks run twice: take it away, or infer-forge uninstall --client {client}"
+            )
     return _report("install", [*changes, *added], notes, f"infer-forge doctor --client {client}{of_it}")
 
 

@@ -55,16 +55,59 @@ def program_in(command: str) -> str:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
+    words = [w.rpartition("$(")[2] or w for w in words]
     return next((w for w in words if Path(w).name in OUR_PROGRAMS), words[0] if words else "")
 
 
-class Client(Protocol):
-    """What a client's module must do. `project` is None for the user's own settings."""
+@dataclass(frozen=True)
+class PluginPlace:
+    """Where a client keeps our plugin, and which of its files it reads.
+
+    Attributes:
+        folder: the client's own copy of the plugin.
+        servers: file of MCP servers in it.
+        hooks: file of hooks in it.
+        again: what mends or renews it.
+    """
+
+    folder: Path
+    servers: str
+    hooks: str
+    again: str
+
+
+def served_by(settings: dict[str, Any]) -> list[str] | None:
+    """Command of our server in a JSON file of MCP servers; None where it has none."""
+    servers: dict[str, Any] = settings.get("mcpServers") or {}
+    entry: dict[str, Any] | None = servers.get(SERVER_NAME)
+    return [entry["command"], *entry.get("args", [])] if entry else None
+
+
+class Place(Protocol):
+    """Where a client sees us: its own settings, or an installed plugin."""
 
     NAME: str
+    AGAIN: str
+    """What mends it."""
 
     def skills_folder(self, project: Path | None) -> Path:
         """Where the client finds skills."""
+        ...
+
+    def server_command(self, project: Path | None) -> list[str] | None:
+        """The registered command; None when there is none."""
+        ...
+
+    def hooks(self, project: Path | None) -> list[Hook]:
+        """All registered command hooks, ours and others'."""
+        ...
+
+
+class Client(Place, Protocol):
+    """What a client's module must do. `project` is None for the user's own settings."""
+
+    def plugin(self, project: Path | None) -> PluginPlace | None:
+        """Our plugin, when it is installed and enabled."""
         ...
 
     def add_server(self, project: Path | None, command: list[str]) -> Change:
@@ -75,20 +118,12 @@ class Client(Protocol):
         """Take the registration away."""
         ...
 
-    def server_command(self, project: Path | None) -> list[str] | None:
-        """The registered command; None when there is none."""
-        ...
-
     def add_hook(self, project: Path | None, hook: Hook) -> Change:
         """Register a hook."""
         ...
 
     def remove_hooks(self, project: Path | None, programs: set[str]) -> list[Change]:
         """Take away the entries whose program is among these."""
-        ...
-
-    def hooks(self, project: Path | None) -> list[Hook]:
-        """All registered command hooks, ours and others'."""
         ...
 
     def notes(self, project: Path | None, *, server: bool, hooks: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ if sys.version_info >= (3, 11):
 else:
     tomllib = pytest.importorskip("tomli")
 
+ROOT = Path(__file__).resolve().parents[2]
 GUARD = Hook("PreToolUse", "Bash|mcp__.*", "/opt/x/infer-forge-guard", 10)
 
 
@@ -298,6 +300,71 @@ def test_doctor_tells_when_the_login_shell_of_codex_does_not_find_the_command(
     assert doctored("codex")["shell-finds-command"] == "fail"
     profile.write_text(f"PATH={Path(sys.executable).parent}:/usr/bin:/bin\n")
     assert doctored("codex")["shell-finds-command"] == "pass"
+
+
+def plugged(name: str, home: Path, shipped: dict[str, Path]) -> Path:
+    """The plugin as each client keeps it once it was installed with its own command."""
+    base = home / f".{name}" / "plugins"
+    folder = base / "cache" / "market" / "infer-forge" / "0.1.0"
+    for skill, source in shipped.items():
+        shutil.copytree(source, folder / "skills" / skill)
+    hooks, servers = {"claude": ("hooks.json", ".mcp.json"), "codex": ("codex-hooks.json", ".codex-mcp.json")}[name]
+    (folder / "hooks").mkdir()
+    shutil.copy(ROOT / "hooks" / hooks, folder / "hooks")
+    shutil.copy(ROOT / servers, folder)
+    if name == "claude":
+        installed = {"infer-forge@market": [{"scope": "user", "installPath": str(folder)}]}
+        (base / "installed_plugins.json").write_text(json.dumps({"version": 2, "plugins": installed}))
+    switch(home, name, True)
+    return folder
+
+
+def switch(home: Path, name: str, on: bool) -> None:
+    if name == "claude":
+        (home / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": {"infer-forge@market": on}}))
+        return
+    table = f'model = "m"\n\n[plugins."infer-forge@market"]\nenabled = {"true" if on else "false"}\n\n[other]\n'
+    (home / ".codex" / "config.toml").write_text(table)
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_doctor_looks_at_the_plugin_where_it_is_all_there_is(
+    name: str, home: Path, shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")
+    folder = plugged(name, home, shipped)
+    report = examine(name, canary=blocked, after_canary=kept)
+    rows = {row[0]: row for row in report.tables["checks"].rows}
+    assert rows["plugin"][2] == str(folder)
+    for rule in ("skill-one-skill", "server-registered", "guard-hook-runs", "guard-answers-kept"):
+        assert rows[rule][1] == "pass", rows[rule]
+    assert rows["server-answers"][1] in ("pass", "slow"), rows["server-answers"]
+    (shipped["one-skill"] / "SKILL.md").write_text("a newer package")
+    outdated = next(r for r in examine(name).tables["checks"].rows if r[0] == "skill-one-skill")
+    assert outdated[1] == "fail"
+    assert outdated[3].startswith(f"{name} plugin ")
+    switch(home, name, False)
+    assert doctored(name)["guard-hook-registered"] == "fail"
+
+
+@pytest.mark.parametrize("name", CLIENT_NAMES)
+def test_doctor_of_a_plugin_whose_commands_are_not_on_path_says_so(
+    name: str, home: Path, shipped: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugged(name, home, shipped)
+    monkeypatch.setenv("PATH", str(home))
+    rows = {row[0]: row for row in examine(name, canary=blocked).tables["checks"].rows}
+    for rule, program in (("server-answers", "infer-forge"), ("guard-hook-runs", "infer-forge-guard")):
+        assert rows[rule][1] == "fail"
+        assert rows[rule][3] == f"put the folder of {program} on PATH, where {name} is started"
+
+
+def test_doctor_says_when_plugin_and_install_are_both_there(home: Path, shipped: dict[str, Path]) -> None:
+    plugged("claude", home, shipped)
+    assert "the plugin is installed too" in install("claude", hooks=[GUARD]).summary[1]
+    rows = {row[0]: row for row in examine("claude", canary=blocked).tables["checks"].rows}
+    assert "each hook runs twice" in rows["plugin"][2]
+    assert rows["guard-hook-registered"][2] == GUARD.command
 
 
 def test_settings_that_cannot_be_read_fail_their_own_check_and_hide_no_other(

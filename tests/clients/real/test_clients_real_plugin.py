@@ -12,6 +12,14 @@ from tests.clients.real.programs import ROOT, Home
 from tests.clients.real.scripted_model import Call, scripted
 
 PARTS = (".claude-plugin", ".codex-plugin", ".mcp.json", ".codex-mcp.json", "hooks", "skills", "README.md")
+SEEN = (
+    "plugin",
+    "skill-ncu-report",
+    "server-registered",
+    "guard-hook-registered",
+    "guard-hook-runs",
+    "guard-answers-kept",
+)
 DENIED = "touch ran.txt; pkill -f infer-forge-no-such-process"
 
 
@@ -30,6 +38,8 @@ def test_claude_installs_the_plugin_and_its_skills_hook_and_server_work(home: Ho
     home.client("claude", "plugin", "marketplace", "add", str(checkout))
     home.client("claude", "plugin", "install", "infer-forge@infer-forge")
     home.forge("guard", "status", "--compile")  # the policy that the hook reads
+    seen = home.checks("claude")
+    assert {seen[rule][0] for rule in SEEN} == {"pass"}, seen
     tool = "mcp__plugin_infer-forge_infer-forge__check_command"
     script = [Call(tool, {"command": "ls"}), Call("Bash", {"command": DENIED, "description": "try"})]
     with scripted(script) as model:
@@ -46,6 +56,8 @@ def test_codex_installs_the_plugin_and_its_skills_hook_and_server_work(home: Hom
     home.client("codex", "plugin", "marketplace", "add", str(checkout))
     home.client("codex", "plugin", "add", "infer-forge@infer-forge")
     home.forge("guard", "status", "--compile")
+    seen = home.checks("codex")
+    assert {seen[rule][0] for rule in SEEN} == {"pass"}, seen
     wait = Call("exec_command", {"cmd": "sleep 3"})  # the client starts its first turn without waiting for a server
     asked = [
         Call("check_command", {"command": "ls"}, "mcp__infer_forge"),
