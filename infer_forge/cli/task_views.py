@@ -152,35 +152,53 @@ def _hook(task: str | None) -> int:
 
 
 @click.command("wake")
-@click.option("--on", type=click.Choice(["journal", "schedule", "runtime"]), help="Which cause to look for.")
+@click.option(
+    "--on", type=click.Choice(["journal", "schedule", "runtime"]), help="Look for this cause alone (default: for each)."
+)
 @click.option(
     "--what",
     default="",
     help="With runtime: somebody's word for what changed, 'sglang 0.5.10 -> 0.5.11' (default: look).",
 )
 @click.option(
-    "--place", "places", multiple=True, help="With runtime: look there too (docker:NAME, ssh:HOST); repeatable."
+    "--place", "places", multiple=True, help="Look at the runtimes there too (docker:NAME, ssh:HOST); repeatable."
 )
 @click.option(
-    "--every-days", type=click.IntRange(1, 366), default=30, show_default=True, help="With schedule: how often."
+    "--every-days", type=click.IntRange(1, 366), default=30, show_default=True, help="How often schedule is a cause."
 )
 @click.option("--dismiss", help="Answer this proposal (p-..) with no.")
-@report_command
-def wake(on: str | None, what: str, places: tuple[str, ...], every_days: int, dismiss: str | None) -> Report:
+@format_options
+@click.pass_context
+def wake(
+    ctx: click.Context,
+    on: str | None,
+    what: str,
+    places: tuple[str, ...],
+    every_days: int,
+    dismiss: str | None,
+    form: str,
+    out: Path | None,
+) -> None:
     """Propose a capability task when something calls for one. It never starts anything; a cause proposes once.
 
-    With --on runtime the environments here and of recorded engines (packages and commits, driver, CUDA, image, models
+    Nothing runs by itself: let a timer run it, one line of a crontab being enough: 17 * * * * /PATH/infer-forge task wake
+    Exit 3 when a cause could not be looked for; the others were.
+
+    For the cause runtime the environments here and of recorded engines (packages and commits, driver, CUDA, image, models
     with the hash of their config) are held against the last look. What cannot be seen is told, never taken for unchanged.
     """
     from infer_forge.tasks import waking
 
+    if what and on != "runtime":
+        raise UsageFault("--what goes with --on runtime")
+    if places and on not in (None, "runtime"):
+        raise UsageFault("--place goes with the cause runtime")
     if dismiss:
-        return waking.dismiss(dismiss)
-    if on is None:
-        raise UsageFault("say --on journal, schedule or runtime")
-    if (what or places) and on != "runtime":
-        raise UsageFault("--what and --place go with --on runtime")
-    return waking.woken(on, what, every_days, places)
+        report = waking.dismiss(dismiss)
+    else:
+        report = waking.looked_for_all(every_days, places) if on is None else waking.woken(on, what, every_days, places)
+    emit(report, form, out)
+    ctx.exit(3 if report.extra.get("unseen") else 0)
 
 
 @click.command("baseline")

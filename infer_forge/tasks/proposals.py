@@ -7,7 +7,7 @@ locks like any other. The same cause proposes once.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from infer_forge.base import jsonio
@@ -124,6 +124,9 @@ def propose_elsewhere(store: Store, task: Task, fact: dict[str, Any], why: list[
 def wake(store: Store, on: str, what: str = "", *, every_days: int = 30) -> str | None:
     """Look whether a cause for a capability task is there, and propose it; None when there is none.
 
+    While a proposal for new journal records, or for the schedule, waits for its answer nothing is added to it: what comes
+    meanwhile is proposed after that. So a timer that looks every hour fills nobody's inbox.
+
     Args:
         on: `journal` (records since the last such proposal), `schedule` (none for `every_days`), `runtime` (somebody says
             that a model or runtime changed: `what` tells which; `runtime.notice` looks by itself).
@@ -135,11 +138,13 @@ def wake(store: Store, on: str, what: str = "", *, every_days: int = 30) -> str 
         raise UsageFault(f"nothing wakes on {on!r}", next_step=f"use one of {', '.join(SOURCES)}")
     before = [p for p in proposals(store, unanswered=False) if p["source"]["kind"] == on]
     if on == "journal":
-        return _on_journal(store, before[-1] if before else None)
+        return None if waiting(before) else _on_journal(store, before[-1] if before else None)
     if on == "runtime":
         if len(what.split()) < 2:
             raise UsageFault("say what changed", next_step='--what "sglang 0.5.10 -> 0.5.11", or nothing, to look')
         return propose(store, f"changed: {what}", {"kind": on, "what": what}, after_change(what))
+    if waiting(before):
+        return None
     now = datetime.datetime.now(datetime.timezone.utc)
     if before and now - datetime.datetime.fromisoformat(before[-1]["at"]) < datetime.timedelta(days=every_days):
         return None
@@ -150,6 +155,11 @@ def wake(store: Store, on: str, what: str = "", *, every_days: int = 30) -> str 
         {"kind": on, "day": day},
         _capability(f"Review of the skills and tools, {day}", []),
     )
+
+
+def waiting(made: Sequence[Mapping[str, Any]]) -> str | None:
+    """The oldest of these proposals that nobody has answered."""
+    return next((str(p["id"]) for p in made if p["answer"] is None), None)
 
 
 def _on_journal(store: Store, before: dict[str, Any] | None) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infer_forge.base.records import Header, Report
+from infer_forge.base.errors import ForgeError
+from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.tasks import proposals, runtime
 from infer_forge.tasks.verbs import opened, told
@@ -21,10 +22,41 @@ def woken(on: str, what: str = "", every_days: int = 30, places: Sequence[str] =
         return _looked(places)
     with opened() as store:
         made = proposals.wake(store, on, what, every_days=every_days)
+        there = [p for p in proposals.proposals(store) if p["source"]["kind"] == on]
+    waits = f"; {there[0]['id']} waits for its answer" if there else ""
     report = Report("task_wake", Header(more={"on": on}), extra={"proposal": made})
-    report.summary = [f"proposed {made}; nothing was started" if made else f"nothing new on {on}: nothing is proposed"]
+    report.summary = [f"proposed {made}; nothing was started" if made else f"{on}: nothing is proposed{waits}"]
     report.next_step = f"infer-forge task new --from {made}" if made else "infer-forge task inbox"
     return told(report)
+
+
+def looked_for_all(every_days: int = 30, places: Sequence[str] = ()) -> Report:
+    """Look for every cause, and propose what each calls for: the one call that a timer makes.
+
+    A cause that cannot be looked for hides no other; `unseen` counts those, and the table says why.
+    """
+    report = Report("task_wake", Header(more={"on": "all"}))
+    rows: list[tuple[str, str, str | None, str]] = []
+    for on in proposals.SOURCES:
+        try:
+            one = woken(on, every_days=every_days, places=places if on == "runtime" else ())
+        except ForgeError as exc:
+            rows.append((on, "unseen", None, exc.what))
+            said = f"whether {on} calls for a task is unknown: {exc.what}"
+            report.findings.append(Finding("CAUSE_UNSEEN", said, "error", next_step=exc.next_step or ""))
+            continue
+        made: str | None = one.extra["proposal"]
+        rows.append((on, "proposed" if made else "nothing", made, one.summary[0]))
+        report.findings += [f for f in one.findings if f not in report.findings]
+    report.add(Table("causes", ["cause", "seen", Column("proposal", "text"), Column("said", "text")], rows))
+    made_now = [made for _, _, made, _ in rows if made]
+    unseen = [on for on, seen, _, _ in rows if seen == "unseen"]
+    report.extra = {"proposals": made_now, "unseen": unseen}
+    report.summary = [
+        f"{len(made_now)} causes call for a task, {len(unseen)} could not be looked for; nothing was started"
+    ]
+    report.next_step = "infer-forge task inbox"
+    return report
 
 
 def _looked(places: Sequence[str]) -> Report:

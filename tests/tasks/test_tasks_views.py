@@ -7,12 +7,15 @@ import shlex
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, HumanNeeded
 from infer_forge.base.gitstore import Store
+from infer_forge.cli.main import cli
 from infer_forge.journal import Record, add
 from infer_forge.journal import open_store as open_journal
-from infer_forge.tasks import blocks, define, ending, events, proposals, views
+from infer_forge.tasks import blocks, define, ending, events, proposals, views, waking
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement, stop_verdict
 from infer_forge.tasks.predicates import Lookups
@@ -152,6 +155,42 @@ def test_a_cause_proposes_once_and_starts_nothing(store: Store) -> None:
     first = proposals.wake(store, "schedule", every_days=30)
     assert first is not None
     assert proposals.wake(store, "schedule", every_days=30) is None
+
+
+def test_records_that_come_while_a_proposal_waits_are_proposed_once_it_is_answered(store: Store) -> None:
+    with open_journal() as journal:
+        add(journal, [Record(kind="pitfall", title="page size one is slow", created=START)])
+    first = proposals.wake(store, "journal")
+    with open_journal() as journal:
+        add(journal, [Record(kind="pitfall", title="page size two is slow", created=START)])
+    assert proposals.wake(store, "journal") is None
+    assert f"{first} waits for its answer" in waking.woken("journal").summary[0]
+    proposals.answer(store, str(first), "dismissed")
+    second = proposals.wake(store, "journal")
+    assert second is not None
+    assert len(proposals.proposal(store, second)["definition"]["context"]) == 1
+
+
+def test_one_call_looks_for_every_cause_and_one_that_cannot_be_seen_hides_no_other(store: Store) -> None:
+    with open_journal() as journal:
+        add(journal, [Record(kind="pitfall", title="page size one is slow", created=START)])
+        ref = next(iter(journal.tips("refs/journal/")))
+        file = journal.gitdir / ref
+    done = CliRunner().invoke(cli, ["task", "wake", "--format", "json"])
+    assert done.exit_code == 0, done.output
+    report = jsonio.loads(done.stdout)
+    causes = {row[0]: row[1] for row in report["tables"]["causes"]["rows"]}
+    assert (causes["journal"], causes["schedule"], report["unseen"]) == ("proposed", "proposed", [])
+    assert events.task_ids(store) == []
+    again = jsonio.loads(CliRunner().invoke(cli, ["task", "wake", "--format", "json"]).stdout)
+    assert again["proposals"] == []
+    file.write_text("damaged")
+    done = CliRunner().invoke(cli, ["task", "wake", "--format", "json"])
+    assert done.exit_code == 0, "while its proposal waits the journal is not looked at"
+    for name in report["proposals"]:
+        proposals.answer(store, name, "dismissed")
+    done = CliRunner().invoke(cli, ["task", "wake", "--format", "json"])
+    assert (done.exit_code, jsonio.loads(done.stdout)["unseen"]) == (3, ["journal"])
 
 
 def test_the_journal_is_surfaced_at_the_start_and_noted(store: Store) -> None:
