@@ -10,9 +10,9 @@ from infer_forge.base.errors import InputUnusable
 from infer_forge.base.kernels import GpuPeaks, gpu_names, gpu_peaks
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
-from infer_forge.pipeline.cost import Cost, Load, Split, head_costs, layer_costs
+from infer_forge.pipeline.cost import Cost, Load, Split, head_costs, is_whole, layer_costs
 from infer_forge.pipeline.model import Lane, Options, of_step
-from infer_forge.pipeline.model_config import ModelShape, read_config
+from infer_forge.pipeline.model_config import ModelShape, config_findings, read_config
 from infer_forge.pipeline.read import read
 
 _KV = {
@@ -83,6 +83,7 @@ def step_ceiling(
     measured: dict[str, dict[str, float]] = {}
     walls: dict[str, float] = {}
     report = Report("ceiling")
+    report.findings += config_findings(shape)
     inputs = [InputFile.of(config), InputFile.of(point)]
     if trace is not None:
         lane, sha = _measure(trace, shape, cache, measured, walls, loads, prompt, answer, report)
@@ -130,7 +131,7 @@ def _strangers(lane: Lane, peaks: GpuPeaks, split: Split) -> list[Finding]:
     world = split.tp * split.pp
     if header.world_size is not None and header.world_size % world:
         apart.append(f"it is of {header.world_size} ranks, the point's tp x pp is {world}")
-    apart += [note for note in lane.notes if "config" in note]
+    apart += lane.against
     step = "give the trace, the config and the point of one deployment"
     return [
         Finding("OTHER_DEPLOYMENT", f"the trace is not of this point: {a}", "warning", next_step=step) for a in apart
@@ -305,9 +306,9 @@ def _stage(
 ) -> None:  # fmt: skip
     rows: dict[tuple[str, str], tuple[Cost, int, float, str]] = {}
     total = 0.0
-    known = True
     sums = {"weight": 0.0, "kv": 0.0, "act": 0.0, "link": 0.0, "flops": 0.0}
     parts = [(layer_costs(shape, shape.types[i], load, split)) for i in layers] + [head_costs(shape, load, split)]
+    known = all(is_whole(shape, kind, load, split) for kind in {shape.types[i] for i in layers})
     for costs in parts:
         known = known and bool(costs)
         for cost in costs:

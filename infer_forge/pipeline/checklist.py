@@ -20,7 +20,8 @@ from infer_forge.pipeline.tables import View, spans
 def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
     """How sure the layers are: share of layer kernels that match the learnt halves by name, and what is unresolved.
 
-    A single pass whose layer count no config confirms is at most `medium`: nothing says where its stack of layers ends.
+    A single pass whose layer count no config confirms is at most `medium`: nothing says where its stack of layers ends. So are
+    layers that a config contradicts: one of the two is wrong.
     """
     inside = lane.layer_of[lane.rows] >= 0
     matched = (lane.place_of[lane.rows] >= 0) & inside
@@ -33,7 +34,7 @@ def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
     if not any(t.kind != FFN for t in lane.templates) and not lane.method.startswith("anchor"):
         level = "low"  # nothing mixes tokens: the blocks may be anything that repeats
     confirmed = shape is not None and {shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)
-    if level == "high" and len(whole) < 2 and not confirmed:
+    if level == "high" and ((len(whole) < 2 and not confirmed) or lane.against):
         level = "medium"
     if level == "high" and lane.woven:
         level = "medium"  # which of two like kernels in a row is whose stands on their order alone
@@ -69,6 +70,7 @@ def fill(
     """The nine points; null where the evidence is missing."""
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
     chosen = {v.chosen.number for v in views}
+    fits = {shape.layers, (shape.layers or 0) + shape.drafts} if shape else set[int | None]()
     return {
         "1_inputs": {"inputs": [i.to_json() for i in report.header.inputs], "triage": triage, "ranks": [s.rank for s in found.ranks]},
         "2_model": {
@@ -76,7 +78,8 @@ def fill(
             "layers_in_config": shape.layers if shape else None,
             "drafts_in_config": shape.drafts if shape else None,
             "layers_found": counts or None,
-            "agrees": None if shape is None or not counts else bool({shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)),
+            "agrees": None if shape is None or not counts else bool(fits & set(counts)) and not lane.against,
+            "disagreements": lane.against or None,
         },
         "3_passes": {
             "found": len(lane.passes),

@@ -134,7 +134,7 @@ def label_of(
 
 def _agrees(lane: Lane, shape: ModelShape) -> bool:
     counts = {len(p.layers) for p in lane.passes if p.layers and not p.partial}
-    return bool(counts & {shape.layers, (shape.layers or 0) + shape.drafts})
+    return bool(counts & {shape.layers, (shape.layers or 0) + shape.drafts}) and not lane.against
 
 
 def cluster(layers: list[LayerTime], templates: list[Template], shape: ModelShape | None = None) -> list[Cluster]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infer_forge.base.kernels import GpuPeaks
-from infer_forge.pipeline.model_config import LayerType, ModelShape
+from infer_forge.pipeline.layer_types import ATTENDING, LayerType
+from infer_forge.pipeline.model_config import ModelShape
 
 ACTIVATION_BYTES = 2.0
 
@@ -84,18 +85,29 @@ def layer_costs(shape: ModelShape, kind: LayerType, load: Load, split: Split) ->
     if shape.hidden is None:
         return []
     hidden, tokens = shape.hidden, load.tokens
-    rows = [Cost("norm", "input norm", 0, activation_bytes=4 * tokens * hidden * ACTIVATION_BYTES)]
-    rows += _mixer(shape, kind, load, split)
-    rows.append(Cost("norm", "post-attention norm", 0, activation_bytes=4 * tokens * hidden * ACTIVATION_BYTES))
-    rows += _feed(shape, kind, load, split)
+    norm = 4 * tokens * hidden * ACTIVATION_BYTES
+    rows: list[Cost] = []
+    if kind.attention:
+        rows += [Cost("norm", "input norm", 0, activation_bytes=norm), *_mixer(shape, kind, load, split)]
+    if kind.ffn:
+        rows += [Cost("norm", "post-attention norm", 0, activation_bytes=norm), *_feed(shape, kind, load, split)]
     if split.tp > 1:
         message = tokens * hidden * ACTIVATION_BYTES
         link = 2 * (split.tp - 1) / split.tp * message
         rows += [
             Cost("communication", f"{h} all-reduce", 0, link_bytes=link, activation_bytes=2 * message)
-            for h in ("attn", "ffn")
+            for h, there in (("attn", kind.attention), ("ffn", kind.ffn))
+            if there
         ]
     return rows
+
+
+def is_whole(shape: ModelShape, kind: LayerType, load: Load, split: Split) -> bool:
+    """Whether `layer_costs` knows every operator of a layer's mixer and FFN; its sum is no floor of the layer otherwise."""
+    if shape.hidden is None:
+        return False
+    mixer, feed = _mixer(shape, kind, load, split), _feed(shape, kind, load, split)
+    return bool(mixer or not kind.attention) and bool(feed or not kind.ffn)
 
 
 def head_costs(shape: ModelShape, load: Load, split: Split) -> list[Cost]:
@@ -139,12 +151,12 @@ def _mixer(shape: ModelShape, kind: LayerType, load: Load, split: Split) -> list
     tokens = load.tokens
     if kind.attention == "LINEAR_ATTN" and shape.linear:
         return _linear(shape, load, split)
-    if shape.heads is None:
+    if shape.heads is None or kind.attention not in ATTENDING:
         return []
     if shape.mla.get("kv_lora_rank"):
         return _mla(shape, load, split)
-    if shape.head_dim is None or shape.kv_heads is None:
-        return []
+    if shape.head_dim is None or shape.kv_heads is None or shape.mla.get("q_lora_rank"):
+        return []  # projections of low rank around compressed keys (DeepSeek-V4) are others than these
     heads, kv, dim = shape.heads / tp, max(1.0, shape.kv_heads / tp), shape.head_dim
     rows = [
         _gemm("gemm", "qkv projection", tokens, hidden, (heads + 2 * kv) * dim, size, quant),
@@ -216,7 +228,7 @@ def _feed(shape: ModelShape, kind: LayerType, load: Load, split: Split) -> list[
     hidden, tokens, quant = shape.hidden or 0, load.tokens, shape.quantization
     if kind.ffn in ("MOE", "HASH") and shape.experts and shape.experts_per_token and shape.moe_ffn:
         return _moe(shape, load, split)
-    if shape.ffn is None:
+    if shape.ffn is None or kind.ffn != "DENSE":
         return []
     size, width = shape.weight_bytes("ffn"), shape.ffn / split.tp
     return [

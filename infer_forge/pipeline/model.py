@@ -141,6 +141,8 @@ class Lane:
     """`paired` where two micro-batches share a stream and were told apart by the order of their kernels; `shifted` where that
     order leaves open whose a kernel is."""
     notes: list[str] = field(default_factory=list[str])
+    against: list[str] = field(default_factory=list[str])
+    """What of the config the kernels contradict, the layer count included: its types and sizes are not used then."""
 
 
 def of_step(lane: Lane, p: Pass) -> list[Pass]:

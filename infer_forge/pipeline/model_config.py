@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
-from infer_forge.base.records import InputFile
+from infer_forge.base.records import Finding, InputFile
+from infer_forge.pipeline.layer_types import LayerType, Sizes, layer_types, remarks, whole
 
 _BITS = {
     "float32": 4.0,
@@ -40,30 +41,6 @@ _QUANT = {
     "compressed-tensors": None,
     "w8a8_int8": "int8",
 }
-_ATTENTION = {
-    "full_attention": "FULL_ATTN",
-    "sliding_attention": "SLIDING_ATTN",
-    "chunked_attention": "CHUNKED_ATTN",
-    "linear_attention": "LINEAR_ATTN",
-    "attention": "FULL_ATTN",
-    "mamba": "MAMBA",
-    "mamba2": "MAMBA",
-    "recurrent": "RECURRENT",
-    "conv": "CONV",
-}
-
-
-@dataclass(frozen=True)
-class LayerType:
-    """What the config says of one layer."""
-
-    attention: str
-    ffn: str
-
-    @property
-    def label(self) -> str:
-        """`FULL_ATTN+MOE`; hash layers and compressed layers carry their own name."""
-        return f"{self.attention}+{self.ffn}"
 
 
 @dataclass(frozen=True)
@@ -98,6 +75,13 @@ class ModelShape:
     """Number type of the experts where the config names one of their own."""
     diffusion: bool = False
     source: InputFile | None = None
+    remarks: tuple[str, ...] = ()
+    """What the config says badly, and what was made of it."""
+
+    @property
+    def one_half(self) -> bool:
+        """A layer is a mixer or an FFN, never both."""
+        return any(not t.attention or not t.ffn for t in self.types)
 
     def weight_bytes(self, part: str) -> float:
         """Bytes a weight of a part (`attention`, `ffn`, `moe`, `head`, `embedding`)."""
@@ -116,6 +100,9 @@ class ModelShape:
         return _BITS[self.quantization]
 
 
+_CHOSEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_topk")
+"""Spellings of how many experts a token goes to."""
+_SIZES = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size")
 _MOST_LAYERS = 10_000
 """Far beyond any model; a damaged number must not fill the memory."""
 
@@ -172,13 +159,14 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         )
     quant, spared = _quantization(top)
     heads, hidden = (
-        _int(get("num_attention_heads"), get("n_head")),
-        _int(get("hidden_size"), get("d_model"), get("n_embd")),
+        _size(get("num_attention_heads"), get("n_head")),
+        _size(get("hidden_size"), get("d_model"), get("n_embd")),
     )
-    moe_ffn = _int(get("moe_intermediate_size"), get("expert_ffn_hidden_size"))
-    experts = _int(get("n_routed_experts"), get("num_experts"), get("num_local_experts"))
-    shared = _int(get("shared_expert_intermediate_size")) or (_int(get("n_shared_experts")) or 0) * (moe_ffn or 0)
-    ffn = _int(get("intermediate_size"), get("ffn_hidden_size"), get("n_inner"))
+    moe_ffn = _size(get("moe_intermediate_size"), get("expert_ffn_hidden_size"))
+    experts = _size(get("n_routed_experts"), get("num_experts"), get("num_local_experts"))
+    chosen = _size(*(get(k) for k in _CHOSEN))
+    shared = _size(get("shared_expert_intermediate_size")) or (_size(get("n_shared_experts")) or 0) * (moe_ffn or 0)
+    ffn = _size(get("intermediate_size"), get("ffn_hidden_size"), get("n_inner"))
     shape = ModelShape(
         model_type=str(get("model_type") or get("_class_name") or "unknown"),
         layers=layers,
@@ -186,27 +174,25 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         types=(),
         hidden=hidden,
         heads=heads,
-        kv_heads=_int(get("num_key_value_heads"), get("n_head_kv")) or heads,
-        head_dim=_int(get("head_dim")) or (hidden // heads if hidden and heads else None),
+        kv_heads=_size(get("num_key_value_heads"), get("n_head_kv")) or heads,
+        head_dim=_size(get("head_dim")) or (hidden // heads if hidden and heads else None),
         ffn=ffn,
         moe_ffn=moe_ffn or (ffn if experts else None),
         experts=experts,
-        experts_per_token=_int(
-            get("num_experts_per_tok"), get("experts_per_token"), get("top_k_experts"), get("moe_topk")
-        ),
+        experts_per_token=chosen if chosen is None or chosen <= (experts or chosen) else None,
         shared_ffn=shared,
-        vocab=_int(get("vocab_size")),
+        vocab=_size(get("vocab_size")),
         tied=bool(get("tie_word_embeddings", False)),
-        window=_int(get("sliding_window")) if get("use_sliding_window", True) else None,
+        window=_size(get("sliding_window")) if get("use_sliding_window", True) else None,
         mla={
             k: v
             for k in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "index_topk")
-            if (v := _int(get(k)))
+            if (v := _size(get(k)))
         },
         linear={
             k: v
             for k in ("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
-            if (v := _int(get(k)))
+            if (v := _size(get(k)))
         },
         dtype=str(get("dtype") or get("torch_dtype") or "bfloat16").removeprefix("torch."),
         quantization=quant,
@@ -215,14 +201,23 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         diffusion=diffusion,
         source=source,
     )
-    return replace(shape, types=tuple(_types(top, shape, double if diffusion else None)))
+    types = tuple(_types(top, shape, double if diffusion else None))
+    return replace(shape, types=types, remarks=tuple(_odd(top, shape)))
+
+
+def config_findings(shape: ModelShape) -> list[Finding]:
+    """What a config says badly, as findings of a report that stands on it."""
+    step = "give the deployed model's config.json"
+    return [Finding("CONFIG_ODD", f"the config's {text}", "warning", next_step=step) for text in shape.remarks]
 
 
 def _int(*values: Any) -> int | None:
-    for v in values:
-        if isinstance(v, int) and not isinstance(v, bool):
-            return v
-    return None
+    return next((n for v in values if (n := whole(v)) is not None), None)
+
+
+def _size(*values: Any) -> int | None:
+    """The first whole number above zero."""
+    return next((n for v in values if (n := whole(v)) is not None and n > 0), None)
 
 
 def _quantization(top: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...]]:
@@ -245,55 +240,21 @@ def _types(top: Mapping[str, Any], shape: ModelShape, double: int | None) -> lis
     count = shape.layers or 0
     if double is not None:
         return [LayerType("DOUBLE" if i < double else "SINGLE", "BLOCK") for i in range(count)]
-    return [LayerType(_attention(top, shape, i), _ffn(top, shape, i)) for i in range(count)]
+    return layer_types(top, _sizes(shape))
 
 
-def _list(top: Mapping[str, Any], key: str) -> list[Any]:
-    value = top.get(key)
-    return cast("list[Any]", value) if isinstance(value, list) else []
+def _sizes(shape: ModelShape) -> Sizes:
+    return Sizes(shape.layers or 0, shape.drafts, shape.experts, shape.window, bool(shape.mla.get("kv_lora_rank")))
 
 
-def _attention(top: Mapping[str, Any], shape: ModelShape, i: int) -> str:
-    ratios = _list(top, "compress_ratios")
-    if i < len(ratios):
-        return {0: "FULL_ATTN", 4: "C4_LIGHT", 128: "C128_HEAVY"}.get(ratios[i], f"C{ratios[i]}")
-    named = _list(top, "layer_types") or _list(top, "layers_block_type") or _list(top, "attn_type_list")
-    if i < len(named):
-        return _ATTENTION.get(str(named[i]), str(named[i]).upper())
-    pattern = top.get("hybrid_override_pattern")
-    if isinstance(pattern, str) and i < len(pattern):
-        return {"M": "MAMBA", "*": "FULL_ATTN", "-": "NO_ATTN"}.get(pattern[i], pattern[i])
-    every = _int(top.get("full_attention_interval"), top.get("attn_layer_period"))
-    if every:
-        offset = _int(top.get("attn_layer_offset"))
-        full = i % every == (every - 1 if offset is None else offset)
-        return "FULL_ATTN" if full else "LINEAR_ATTN"
-    pattern_len = _int(top.get("sliding_window_pattern"))
-    if pattern_len and shape.window:
-        return "FULL_ATTN" if (i + 1) % pattern_len == 0 else "SLIDING_ATTN"
-    if shape.mla.get("kv_lora_rank"):
-        return "DSA" if top.get("index_topk") else "MLA"
-    return "FULL_ATTN"
-
-
-def _ffn(top: Mapping[str, Any], shape: ModelShape, i: int) -> str:
-    if not shape.experts or shape.experts < 2:
-        return "DENSE"
-    if i < (_int(top.get("num_hash_layers")) or 0):
-        return "HASH"
-    if i < (_int(top.get("first_k_dense_replace"), top.get("moe_layer_start_index")) or 0) or i in _list(
-        top, "mlp_only_layers"
-    ):
-        return "DENSE"
-    step = _int(top.get("decoder_sparse_step"), top.get("interleave_moe_layer_step"))
-    if step and step > 1 and (i + 1) % step != 0:
-        return "DENSE"
-    freq = top.get("moe_layer_freq")
-    if isinstance(freq, int) and freq > 1 and i % freq != 0:
-        return "DENSE"
-    if isinstance(freq, list) and i < len(cast("list[Any]", freq)) and not cast("list[Any]", freq)[i]:
-        return "DENSE"
-    period, offset = _int(top.get("expert_layer_period")), _int(top.get("expert_layer_offset")) or 0
-    if period and i % period != offset:
-        return "DENSE"
-    return "MOE"
+def _odd(top: Mapping[str, Any], shape: ModelShape) -> list[str]:
+    """What a config says badly: sizes that are none, and its lists of layers."""
+    said = [
+        f"{key} is no size ({str(value)[:30]}): it was left out"
+        for key in _SIZES
+        if (value := top.get(key)) is not None and (_int(value) is None or value < 0)
+    ]
+    chosen, experts = _size(*(top.get(k) for k in _CHOSEN)), shape.experts
+    if chosen and experts and chosen > experts:
+        said.append(f"experts a token are {chosen} of {experts}: the number was left out")
+    return said if shape.diffusion else [*said, *remarks(top, _sizes(shape))]

@@ -189,7 +189,7 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
             draft.partial = f"partial: {len(draft.layers)} layers outside of every annotation"
             draft.relative = True
     if layers and usual and not fits & {usual, *(len(d.layers) for d in drafts)}:
-        lane.notes.append(f"the kernels show {usual} layers, the config {_told(layers, more)}")
+        lane.against.append(f"the kernels show {usual} layers, the config {_told(layers, more)}")
 
 
 def _told(layers: int, more: int) -> str:

@@ -11,6 +11,7 @@ from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.inputs import apart
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.pipeline import (
+    against_config,
     checklist,
     clusters,
     flow,
@@ -26,7 +27,7 @@ from infer_forge.pipeline import (
 from infer_forge.pipeline.anchor import by_anchor
 from infer_forge.pipeline.cost import Split
 from infer_forge.pipeline.model import Lane, Options, Pass, of_step
-from infer_forge.pipeline.model_config import ModelShape, read_config
+from infer_forge.pipeline.model_config import ModelShape, config_findings, read_config
 from infer_forge.pipeline.read import Sources, read
 from infer_forge.pipeline.tables import View
 from infer_forge.trace.columns import WorkKind
@@ -68,7 +69,7 @@ def analyse_pipeline(paths: Sequence[str | Path], options: Options | None = None
     report.header = _header(found, shape, triage, chosen, options)
     report.header.coverage |= {"roofline": coverage}
     _fill(report, lanes, origins, views, options)
-    _remarks(report, lanes, chosen, views, refusal, found)
+    _remarks(report, lanes, chosen, views, refusal, found, shape)
     if options.compare_layer is not None:
         _compare(report, views, options)
     if options.export is not None:
@@ -102,15 +103,16 @@ def build_lanes(found: Sources, shape: ModelShape | None, options: Options) -> l
     lanes: list[Lane] = []
     for source in found.ranks:
         for device in source.devices:
-            lane = structure.build(
-                source.trace, source.rank, device, shape.layers if shape else None, shape.drafts if shape else 0
-            )
+            layers, drafts = (shape.layers, shape.drafts) if shape else (None, 0)
+            one_half = shape is not None and shape.one_half
+            lane = structure.build(source.trace, source.rank, device, layers, drafts, one_half)
             if options.anchor is not None:
                 by_anchor(lane, options.anchor, shape.layers if shape else None)
             else:
                 known.take_over(lane, shape.layers if shape else None)
             stage.infer(lane)
             steady.temper(lane)
+            lane.against += against_config.disagreements(lane, shape) if shape else []
             lanes.append(lane)
     return lanes
 
@@ -213,8 +215,10 @@ def _flows(
         ]
         v.rows = flow.flow(lane, v.layer, fellows or [v.layer])
         modules.fill(v.rows, lane)
-        seen = roofline.assess(v.rows, lane, v.chosen, v.layer.number, shape, Split(tp=world or 1))
-        cover[v.stage] = seen.to_json()
+        left_out = "layers are counted from the first one seen" if v.chosen.relative else "; ".join(lane.against)
+        known_as = None if left_out else shape
+        seen = roofline.assess(v.rows, lane, v.chosen, v.layer.number, known_as, Split(tp=world or 1))
+        cover[v.stage] = seen.to_json() | ({"config_left_out": left_out} if shape and left_out else {})
         if seen.above:
             report.findings.append(
                 Finding(
@@ -288,7 +292,15 @@ def _fill(report: Report, lanes: list[Lane], origins: list[int], views: list[Vie
     report.add(tables.ranges(lanes, origins, views))
 
 
-def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], refusal: str, found: Sources) -> None:
+def _remarks(
+    report: Report,
+    lanes: list[Lane],
+    lane: Lane,
+    views: list[View],
+    refusal: str,
+    found: Sources,
+    shape: ModelShape | None,
+) -> None:
     if refusal:
         report.findings.append(
             Finding(
@@ -300,9 +312,9 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
         )
     report.findings += _reading(found)
     for one in lanes:
-        for text in one.notes:
-            where = f"rank {one.rank}: " if len(lanes) > 1 else ""
-            report.findings.append(Finding("LAYER_COUNT" if "config" in text else "STRUCTURE", where + text, "warning"))
+        where = f"rank {one.rank}: " if len(lanes) > 1 else ""
+        report.findings += [Finding("STRUCTURE", where + text, "warning") for text in one.notes]
+        report.findings += _against(one, where)
     if not bool((lane.trace.work.kind == WorkKind.KERNEL).any()):
         report.findings.append(
             Finding(
@@ -330,6 +342,7 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
                 next_step="capture at least three whole steps",
             )
         )
+    report.findings += config_findings(shape) if shape else []
     report.findings += stage.findings(lane)
     report.findings += known.findings(known.check(lane))
     for v in views:
@@ -338,6 +351,20 @@ def _remarks(report: Report, lanes: list[Lane], lane: Lane, views: list[View], r
             report.extra.setdefault("dominant", {})[v.stage] = words
     for skipped in found.skipped[:5]:
         report.findings.append(Finding("SKIPPED", f"{skipped.path.name}: {skipped.reason}", "info"))
+
+
+def _against(lane: Lane, where: str) -> list[Finding]:
+    """What of the config the kernels contradict; the first one says what follows from it."""
+    step = "give the deployed model's config.json; layer types and roofline are of the kernels alone here"
+    return [
+        Finding(
+            "LAYER_COUNT" if text.startswith("the kernels show") else "CONFIG_DISAGREES",
+            where + text,
+            "warning",
+            next_step=step,
+        )
+        for text in lane.against
+    ]
 
 
 def _reading(found: Sources) -> list[Finding]:

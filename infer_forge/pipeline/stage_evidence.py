@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from infer_forge.base import jsonio
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.kernels import classify
 from infer_forge.base.resources import load_yaml
 from infer_forge.pipeline.model import Lane, Pass
@@ -204,7 +205,7 @@ def _operands(lane: Lane, row: int) -> Sequence[Any]:
         return ()
     try:
         found = jsonio.loads(lane.trace.op_texts[at])
-    except ValueError:
+    except InputUnusable:
         return ()
     return cast("list[Any]", found) if isinstance(found, list) else ()
 

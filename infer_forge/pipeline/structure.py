@@ -26,13 +26,16 @@ _STUB = 5
 _TELLING = (Role.MIXER, Role.FFN, Role.GEMM)
 
 
-def build(trace: Trace, rank: int | str | None, device: int, layers: int | None, drafts: int = 0) -> Lane:
+def build(
+    trace: Trace, rank: int | str | None, device: int, layers: int | None, drafts: int = 0, one_half: bool = False
+) -> Lane:
     """Find passes and layers.
 
     Args:
         layers: num_hidden_layers of the config, None when unknown; only used to tell whole passes from cut ones and one
             annotation that spans several passes from one that does not.
         drafts: draft (MTP) layers that may follow.
+        one_half: the config's layers are a mixer or an FFN each, never both.
     """
     work = trace.work
     rows = np.flatnonzero(work.device == device)
@@ -55,7 +58,8 @@ def build(trace: Trace, rank: int | str | None, device: int, layers: int | None,
         np.full(len(work), -1, np.int32), np.full(len(work), -1, np.int32),
         np.zeros(len(work), np.int8), np.full(len(work), -1, np.int32),
     )  # fmt: skip
-    _passes(lane, units, names, layers, drafts, (ATTENTION, ATTENTION) in aligner.grammar)
+    how = _grouping(units, templates, aligner, one_half)
+    _passes(lane, units, names, layers, drafts, how)
     lane.woven = "shifted" if shifted else "paired" if any(u.woven for u in units) else ""
     if lane.woven == "shifted":
         lane.notes.append(
@@ -170,11 +174,16 @@ def _stub(half: number.Half, lane_templates: list[Template], names: Names) -> bo
     return len(template.names) >= _STUB and sum(p >= 0 for p in half.positions) < 0.5 * len(template.names)
 
 
-def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, chained: bool) -> None:
+def _grouping(units: list[Unit], templates: list[Template], aligner: Aligner, one_half: bool) -> number.Grouping:
+    """How halves make layers in this trace."""
+    found = [p.parse.templates for u in units for p in u.pieces if p.parse]
+    joins = frozenset[tuple[int, int]]() if one_half else number.joined_pairs(found, templates)
+    return number.Grouping(one_half or _alone(templates), (ATTENTION, ATTENTION) in aligner.grammar, joins)
+
+
+def _passes(lane: Lane, units: list[Unit], names: Names, layers: int | None, drafts: int, how: number.Grouping) -> None:
     """Make passes of units, number their layers, and write the columns of the lane."""
     drafted: list[number.Draft] = []
-    found = [p.parse.templates for u in units for p in u.pieces if p.parse]
-    how = number.Grouping(_alone(lane.templates), chained, number.joined_pairs(found, lane.templates))
     split_up = _by_launches([(u, _split_passes(u, lane, names, how)) for u in units], lane)
     for unit, groups in zip(units, split_up, strict=True):
         if unit.window >= 0 and not _several(groups, layers + drafts if layers else None):

@@ -57,5 +57,10 @@ def test_gaps_in_one_run_of_many_alike_are_no_borders() -> None:
     none: list[int] = []
     runs = [(20, [5, 11, 17] if k == 6 else none) for k in range(9)]
     assert borders.agreed(runs) == [[]] * 9
-    bare = [(24, [8, 16]), (24, [8, 16]), (24, []), (11, [3])]  # a copy after every third pass of a middle rank
+    bare: list[tuple[int, list[int]]] = [
+        (24, [8, 16]),
+        (24, [8, 16]),
+        (24, []),
+        (11, [3]),
+    ]  # a copy after every third pass of a middle rank
     assert borders.agreed(bare) == [[8, 16], [8, 16], [], [3]]

@@ -106,3 +106,55 @@ def test_every_real_config_has_its_layers_and_types(corpus: Path) -> None:
 def test_a_number_of_layers_that_no_model_has_is_refused_at_once(name: str) -> None:
     with pytest.raises(InputUnusable, match="no model has more"):
         shape_of({"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, name: 99_999_999_999})
+
+
+@pytest.mark.parametrize(
+    ("more", "remark"),
+    [
+        ({"layer_types": ["full_attention"] * 3}, "3 entries for 8 layers: those from layer 3 on have no type"),
+        ({"layer_types": ["full_attention"] * 9}, "9 entries for 8 layers"),
+        ({"layer_types": "full_attention"}, "layer_types is no list"),
+        ({"layer_types": ["full_attention"] * 7 + [None]}, "no known kind of layer: None"),
+        ({"layer_types": ["full_attention"] * 7 + ["wonder"]}, "no known kind of layer: wonder"),
+        ({"compress_ratios": [4, 128, -3, "x", 4, 4, 4, 4]}, "no known kind of layer: -3, x"),
+        ({"hybrid_override_pattern": "M*-"}, "3 entries for 8 layers"),
+        ({"hidden_size": -4}, "hidden_size is no size (-4)"),
+        ({"intermediate_size": [1, 2]}, "intermediate_size is no size"),
+        ({"num_experts": 4, "num_experts_per_tok": 9}, "experts a token are 9 of 4"),
+    ],
+)
+def test_what_a_config_says_badly_is_told(more: dict[str, Any], remark: str) -> None:
+    shape = shape_of({**BASE, **more})
+    assert any(remark in text for text in shape.remarks), shape.remarks
+    assert len(shape.types) == 8
+
+
+def test_layers_of_which_a_list_says_nothing_have_no_type_and_no_cost() -> None:
+    assert labels(layer_types=["full_attention"] * 3 + [{}])[2:5] == [
+        "FULL_ATTN+DENSE",
+        "UNKNOWN+DENSE",
+        "UNKNOWN+DENSE",
+    ]
+    assert shape_of({**BASE, "num_experts": 4, "num_experts_per_tok": 9}).experts_per_token is None
+    assert shape_of({**BASE, "hidden_size": -4}).hidden is None
+
+
+def test_lists_that_fit_their_layers_or_those_with_drafts_are_not_remarked_on() -> None:
+    assert shape_of({**BASE, "compress_ratios": [0] * 9, "num_nextn_predict_layers": 1}).remarks == ()
+    assert shape_of({**BASE, "attn_type_list": [0, 1] * 4}).remarks == ()
+    assert labels(attn_type_list=[0, 1] * 4)[:2] == ["LINEAR_ATTN+DENSE", "FULL_ATTN+DENSE"]
+
+
+def test_layers_that_are_a_mixer_or_an_ffn_have_one_half() -> None:
+    moe = {"n_routed_experts": 16, "num_experts_per_tok": 2}
+    assert labels(hybrid_override_pattern="M-M*-EM-", **moe) == [
+        *("MAMBA", "DENSE", "MAMBA", "FULL_ATTN", "DENSE", "MOE", "MAMBA", "DENSE")
+    ]
+    assert shape_of({**BASE, "hybrid_override_pattern": "M-M*-EM-"}).one_half
+    assert not shape_of({**BASE, "layer_types": ["mamba", "attention"] * 4}).one_half
+    assert labels(attn_layer_period=4, attn_layer_offset=1)[:2] == ["MAMBA+DENSE", "FULL_ATTN+DENSE"]
+
+
+def test_every_real_config_is_read_without_a_remark(corpus: Path) -> None:
+    for file in sorted((corpus / "configs").glob("*.config.json")):
+        assert read_config(file).remarks == (), file.name

@@ -169,6 +169,38 @@ def test_a_trace_of_the_point_is_not_called_one_of_another(tmp_path: Path) -> No
     assert not [f for f in report.findings if f.code == "OTHER_DEPLOYMENT"]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"layer_types": ["mamba", "full_attention"]},
+        {"layer_types": ["full_attention"]},
+        {"compress_ratios": [0, 128], "q_lora_rank": 1024},
+        {"hybrid_override_pattern": "M*"},
+    ],
+)
+def test_a_mixer_that_no_formula_fits_has_no_cost_and_the_floor_is_said_to_be_incomplete(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    shape, point = _files(tmp_path)
+    shape.write_text(json.dumps({**LLAMA, **more}))
+    report = pipeline.step_ceiling(shape, point)
+    assert {r["complete"] for r in report.tables["steps"].dicts()} == {
+        "some operators are unknown: the true floor is higher"
+    }
+    per_layer = [r for r in report.tables["floors"].dicts() if r["operator"] in ("qkv projection", "attention")]
+    assert all(r["layers"] == 1 for r in per_layer)
+
+
+def test_a_layer_that_is_an_ffn_alone_has_no_mixer_and_one_norm_and_one_all_reduce(tmp_path: Path) -> None:
+    shape, point = _files(tmp_path, serving_topology={"tp": 2})
+    shape.write_text(json.dumps({**LLAMA, "hybrid_override_pattern": "*-"}))
+    report = pipeline.step_ceiling(shape, point)
+    floors = {r["operator"]: r["layers"] for r in report.tables["floors"].dicts() if r["stage"] == "decode"}
+    assert {floors[k] for k in ("qkv projection", "down projection", "input norm", "post-attention norm")} == {1}
+    assert {floors[k] for k in ("attn all-reduce", "ffn all-reduce")} == {1}
+    assert {r["complete"] for r in report.tables["steps"].dicts()} == {"every operator"}
+
+
 @pytest.mark.parametrize("text", ["", "hi"])
 def test_a_point_that_is_no_json_says_what_to_do(tmp_path: Path, text: str) -> None:
     shape, point = _files(tmp_path)
