@@ -208,13 +208,18 @@ def resume(task: str, person: str | None, note: str, take_over: bool, more_block
 @click.option("--statement", required=True, help="What the contract (or a review) asks a person; see `task inbox`.")
 @click.option("--answer", type=click.Choice(["yes", "no"]), required=True, help="The decision.")
 @click.option("--person", help="Who decides (default: the setting identity.user, else the account).")
+@click.option("--stand-in", default="", help="Why another than the block's reviewer answers a review (a model's, say).")
 @report_command
-def decide(task: str, statement: str, answer: str, person: str | None) -> Report:
-    """Record a person's decision. It needs a person at a terminal; an agent is refused."""
+def decide(task: str, statement: str, answer: str, person: str | None, stand_in: str) -> Report:
+    """Record a person's decision. It needs a person at a terminal; an agent is refused.
+
+    What the contract leaves to somebody, or a block to its reviewer, is answered under that name; nobody reviews what he or
+    she executed. Names are compared, not proved: the account that wrote the answer is recorded and shown beside it.
+    """
     from infer_forge.cli.task_fields import person_at_terminal
     from infer_forge.tasks import verbs
 
-    return verbs.decide(task, statement, answer, person_at_terminal("a decision", person))
+    return verbs.decide(task, statement, answer, person_at_terminal("a decision", person), stand_in)
 
 
 @command.command("evidence")

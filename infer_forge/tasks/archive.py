@@ -103,6 +103,12 @@ def _body(task: Task, content: dict[str, Any]) -> str:
     failed = [
         " ".join(c["argv"]) if "argv" in c else f"{c['sub_target']}: {c['outcome']}" for c in path["failed_attempts"]
     ]
+    told = [
+        f"block {r['block']}, reviewer {r['reviewer']}: {r['answer'] or 'not answered'}"
+        + (f" by {r['person']}" if r["answer"] else "")
+        for r in content.get("reviews", [])
+    ]
+    lines += ["", "Reviews:", *(f"- {t}" for t in told)] if told else []
     lines += ["", "Failed attempts:", *(f"- {f}" for f in failed)] if failed else []
     lines += [f"- block {b.number} ({b.outcome}): {b.sub_target}. {b.note}".rstrip() for b in task.blocks]
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from infer_forge.tasks import fencing, reproduction
 from infer_forge.tasks.archive import archive
 from infer_forge.tasks.define import verify
 from infer_forge.tasks.events import Event
-from infer_forge.tasks.goal import MET, goal_met
+from infer_forge.tasks.goal import MET, goal_met, reviews
 from infer_forge.tasks.predicates import Lookups
 from infer_forge.tasks.readonly import denied_writes, leave_profile
 from infer_forge.tasks.state import ACTIVE, DEFINED, DELIVERED, HANDED_OFF, Task, fold, load, require_open
@@ -63,6 +63,11 @@ def deliver(
     ]
     checks += [("claims", "unknown", s) for s in unseen]
     failed = [f"{rule}: {seen}" for rule, result, seen in checks if result != "pass"]
+    failed += [
+        f"review: {r['person']} said no to block {r['block']} (task decide answers it again)"
+        for r in reviews(task)
+        if r["answer"] == "no"
+    ]
     failed += _capability_faults(store, task, capability, baseline, accepted_by)
     if verdict != MET or failed:
         raise GateRefused(
@@ -74,6 +79,7 @@ def deliver(
         "summary": summary,
         "reproduction": path,
         "verified": [list(c) for c in checks],
+        "reviews": reviews(task),
         "capability": dict(capability) if capability else None,
         "baseline": dict(baseline)["digest"] if baseline else None,
         "baseline_accepted_by": accepted_by,
@@ -120,6 +126,7 @@ def handoff(
         "open_questions": list(open_questions),
         "next_entry": next_entry,
         "denied_writes": denied_writes(task),
+        "reviews": reviews(task),
         "blocks": [
             {"number": b.number, "sub_target": b.sub_target, "outcome": b.outcome, "note": b.note} for b in task.blocks
         ],

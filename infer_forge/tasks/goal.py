@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from infer_forge.base.errors import ForgeError, GateRefused
@@ -76,48 +77,64 @@ def goal_met(
     return task, verdict, outcomes
 
 
-def decide_as_person(store: Store, task_id: str, statement: str, answer: str, person: str) -> Task:
+def decide_as_person(
+    store: Store, task_id: str, statement: str, answer: str, person: str, *, stand_in: str = ""
+) -> Task:
     """Record a person's decision on a statement of the contract or on a review (the command line asks for a terminal).
 
+    Names are compared, and nothing proves a name: the account that wrote the decision stands beside it (`by`).
+
+    Args:
+        stand_in: why somebody else than the block's reviewer answers the review: kept with the decision.
+
     Raises:
-        GateRefused: nobody asks for that statement.
+        GateRefused: nobody asks for that statement, or it is left to somebody else.
     """
 
     def decide(events: list[Event]) -> tuple[str, dict[str, Any]]:
         task = fold(task_id, events)
         require_open(task)
         known = {p.statement for a in task.typed.contract.acceptance for p in a.leaves() if p.kind == "human_decision"}
-        known |= {review_statement(b.number) for b in reviews_wanted(task)}
+        known |= {review_statement(r["block"]) for r in reviews(task) if r["answer"] != "yes"}
         if statement not in known:
             raise GateRefused(
                 "nobody asks a person that", next_step="statements: " + "; ".join(sorted(s for s in known if s))
             )
-        _require_right_person(task, statement, person)
-        return "decided", {"statement": statement, "answer": answer, "person": person}
+        _require_right_person(task, statement, person, stand_in)
+        kept = {"stand_in": stand_in} if stand_in else {}
+        return "decided", {"statement": statement, "answer": answer, "person": person, **kept}
 
     history.append(store, task_id, decide)
     return load(store, task_id)
 
 
-def _require_right_person(task: Task, statement: str, person: str) -> None:
-    """Whom the contract names decides; nobody reviews the block that he or she executed.
+def _require_right_person(task: Task, statement: str, person: str, stand_in: str) -> None:
+    """Whom the contract or the block names decides; nobody reviews the block that he or she executed.
 
     Raises:
         GateRefused: somebody else must.
     """
     leaves = [p for a in task.typed.contract.acceptance for p in a.leaves() if p.statement == statement]
     named = [p.by for p in leaves]
-    if named and None not in named and person not in named:
+    if named and not any(by is None or same_person(person, by) for by in named):
         raise GateRefused(
             f"the contract leaves that to {', '.join(str(n) for n in named)}, not to {person}", where=task.id
         )
     block = next((b for b in task.blocks if review_statement(b.number) == statement), None)
-    executor = block.routing.get("executor") if block is not None else None
-    if block is not None and executor and same_person(person, executor):
+    if block is None:
+        return
+    executor, reviewer = block.routing.get("executor"), str(block.routing.get("reviewer"))
+    if executor and same_person(person, executor):
         raise GateRefused(
             f"{person} executed block {block.number}: somebody else reviews it",
             where=task.id,
-            next_step=f"its reviewer: {block.routing.get('reviewer')}",
+            next_step=f"its reviewer: {reviewer}",
+        )
+    if not stand_in and not same_person(person, reviewer):
+        raise GateRefused(
+            f"the review of block {block.number} is {reviewer}'s, not {person}'s",
+            where=task.id,
+            next_step=f"{reviewer} answers with --person {shlex.quote(reviewer)}; another says why with --stand-in WHY",
         )
 
 
@@ -126,19 +143,37 @@ def review_statement(number: int) -> str:
     return f"review of block {number}"
 
 
+def reviews(task: Task) -> list[dict[str, Any]]:
+    """Closed blocks that name a reviewer, each with the newest answer: `{block, reviewer, answer, person, account, stand_in}`.
+
+    `answer` is None while nobody answered; `account` is the one that wrote the answer, `person` the name that was given.
+    """
+    newest = {d["statement"]: d for d in task.decisions}
+    found: list[dict[str, Any]] = []
+    for block in task.blocks:
+        reviewer = block.routing.get("reviewer")
+        if block.active or not reviewer:
+            continue
+        said = newest.get(review_statement(block.number), {})
+        told = {name: said.get(name) for name in ("answer", "person", "stand_in")}
+        found.append({"block": block.number, "reviewer": reviewer, **told, "account": said.get("by")})
+    return found
+
+
 def reviews_wanted(task: Task) -> list[Block]:
     """Closed blocks with a reviewer and without a review."""
-    done = {d["statement"] for d in task.decisions}
-    return [
-        b for b in task.blocks if not b.active and b.routing.get("reviewer") and review_statement(b.number) not in done
-    ]
+    return [task.blocks[r["block"] - 1] for r in reviews(task) if r["answer"] is None]
 
 
 def undecided(task: Task) -> list[Predicate]:
     """Statements of the contract that wait for a person; where the contract names one, for that one."""
     done = [(d["statement"], d.get("person")) for d in task.decisions]
     leaves = [p for a in task.typed.contract.acceptance for p in a.leaves() if p.kind == "human_decision"]
-    return [p for p in leaves if not any(s == p.statement and p.by in (None, who) for s, who in done)]
+    return [
+        p
+        for p in leaves
+        if not any(s == p.statement and (p.by is None or same_person(p.by, str(who))) for s, who in done)
+    ]
 
 
 def waits_for_person(outcomes: list[Outcome]) -> str | None:

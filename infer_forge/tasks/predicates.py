@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from infer_forge.base import jsonio
 from infer_forge.tasks.model import TRUST, Predicate
+from infer_forge.tasks.people import same_person
 from infer_forge.tasks.state import Evidence, Task
 
 PASS, FAIL, UNKNOWN = "pass", "fail", "unknown"
@@ -169,7 +170,7 @@ def _combined(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:
 def _human(task: Task, predicate: Predicate) -> Outcome:
     for decision in reversed(task.decisions):
         same = decision.get("statement") == predicate.statement
-        if same and (predicate.by is None or decision.get("person") == predicate.by):
+        if same and (predicate.by is None or same_person(str(decision.get("person")), predicate.by)):
             yes = decision.get("answer") == "yes"
             return Outcome(
                 PASS if yes else FAIL,

@@ -333,13 +333,14 @@ def goal_met(task_id: str) -> Report:
     return told(report)
 
 
-def decide(task_id: str, statement: str, answer: str, person: str) -> Report:
-    """Record a person's decision."""
+def decide(task_id: str, statement: str, answer: str, person: str, stand_in: str = "") -> Report:
+    """Record a person's decision; `stand_in` says why somebody else than the reviewer answers a review."""
     if answer not in ("yes", "no"):
         raise UsageFault("the answer is yes or no")
     with opened() as store:
         return _of(
-            goal.decide_as_person(store, task_id, statement, answer, person), f"{person} said {answer}: {statement}"
+            goal.decide_as_person(store, task_id, statement, answer, person, stand_in=stand_in),
+            f"{person} said {answer}: {statement}",
         )
 
 
@@ -373,6 +374,11 @@ def _ended(task: Task) -> Report:
     record_id = (task.archived or {}).get("journal")
     report = _of(task, f"{task.id} is {task.status} ({ended.get('outcome')}); journal record {record_id}")
     report.extra["journal"] = record_id
+    report.findings += [
+        Finding("REVIEW_OPEN", f"the review of block {r['block']} by {r['reviewer']} was not answered before the end")
+        for r in goal.reviews(task)
+        if r["answer"] is None
+    ]
     if record_id is None:
         said = "the journal's hub does not answer: the end stands, its record is still to be written"
         report.findings.append(Finding("NOT_ARCHIVED", said, next_step=f"infer-forge task resume {task.id}"))

@@ -125,6 +125,13 @@ def status_report(task: Task) -> Report:
             ],
         )
     )
+    if task.decisions:
+        names = ("at", "person", "account", "answer", "statement", "stand_in")
+        rows = [
+            (d["at"][:19], d.get("person"), d["by"], d.get("answer"), d.get("statement"), d.get("stand_in"))
+            for d in task.decisions
+        ]
+        report.add(Table("decisions", [Column(n, "text") for n in names], rows))
     if task.lock is None:
         report.findings += [Finding("INCOMPLETE", item, "warning") for item in missing(definition)]
     refused = [r for e in task.executions.values() for r in e.result.get("refused", [])]
@@ -334,7 +341,9 @@ def _waiting(task: Task) -> list[tuple[Any, ...]]:
     for block in reviews_wanted(task):
         said = review_statement(block.number)
         who = block.routing.get("reviewer")
-        rows.append((block.closed_at, "review", task.id, f"{said} by {who}: {block.sub_target}", _decide(task, said)))
+        rows.append(
+            (block.closed_at, "review", task.id, f"{said} by {who}: {block.sub_target}", _decide(task, said, who))
+        )
     for wanted in task.notes_of("grant_needed"):
         later = [e for e in task.executions.values() if shlex.join(e.argv) == wanted["command"]]
         if not any(e.intent["at"] > wanted["at"] for e in later):
@@ -351,8 +360,9 @@ def _gates(task: Task) -> list[tuple[Any, ...]]:
     pairs = zip(check["outcomes"], task.typed.contract.acceptance, strict=False)
     if any(o["result"] != PASS and not (o.get("waits_for") or p.kind == "human_decision") for o, p in pairs):
         return []
-    return [(check["at"], "gate", task.id, p.statement, _decide(task, str(p.statement))) for p in undecided(task)]
+    return [(check["at"], "gate", task.id, p.statement, _decide(task, str(p.statement), p.by)) for p in undecided(task)]
 
 
-def _decide(task: Task, statement: str) -> str:
-    return f"infer-forge task decide {task.id} --statement {shlex.quote(statement)} --answer YES_OR_NO"
+def _decide(task: Task, statement: str, person: str | None) -> str:
+    who = f" --person {shlex.quote(person)}" if person else ""
+    return f"infer-forge task decide {task.id} --statement {shlex.quote(statement)} --answer YES_OR_NO{who}"

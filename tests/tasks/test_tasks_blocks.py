@@ -133,7 +133,7 @@ def test_only_a_person_named_decides_what_is_a_persons(store: Store, tmp_path: P
     events.append(store, task.id, lambda _: ("decided", told))
     assert goal_met(store, task.id, NOTHING)[1] == "cannot_tell"
     assert [r[1] for r in views.inbox_report(store).tables["inbox"].rows] == ["gate"]
-    decide_as_person(store, task.id, DECISION["statement"], "yes", "ann")
+    decide_as_person(store, task.id, DECISION["statement"], "yes", "Ann@desk")
     assert goal_met(store, task.id, NOTHING)[1] == "met"
     with pytest.raises(GateRefused, match="nobody asks"):
         decide_as_person(store, task.id, "something else", "yes", "ann")

@@ -15,7 +15,7 @@ from infer_forge.base.gitstore import Store
 from infer_forge.cli.main import cli
 from infer_forge.journal import Record, add
 from infer_forge.journal import open_store as open_journal
-from infer_forge.tasks import blocks, define, ending, events, proposals, views, waking
+from infer_forge.tasks import blocks, define, ending, events, proposals, verbs, views, waking
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, review_statement, stop_verdict
 from infer_forge.tasks.predicates import Lookups
@@ -124,7 +124,51 @@ def test_nobody_reviews_the_block_that_he_executed(store: Store) -> None:
     blocks.close_block(store, task.id, "confirmed", "advanced")
     with pytest.raises(GateRefused, match="somebody else reviews it"):
         decide_as_person(store, task.id, review_statement(1), "yes", "one")
-    decide_as_person(store, task.id, review_statement(1), "yes", "three")
+    with pytest.raises(GateRefused, match="somebody else reviews it"):
+        decide_as_person(store, task.id, review_statement(1), "yes", "one", stand_in="two is away")
+
+
+def _reviewed(store: Store) -> str:
+    """A task whose goal is met and whose one block `two` is to review."""
+    task = begun(store, {"kind": "exit_is", "selector": {"label": "true"}, "value": 0})
+    route = blocks.routing("low", 1, executor="one", reviewer="two")
+    blocks.open_block(store, task.id, "make it so", "it is so", route)
+    record(store, task.id, ["true"])
+    blocks.close_block(store, task.id, "confirmed", "advanced")
+    return task.id
+
+
+def test_a_review_is_answered_under_its_reviewers_name_or_by_a_stand_in_who_says_why(store: Store) -> None:
+    task = _reviewed(store)
+    row = views.inbox_report(store).tables["inbox"].rows[0]
+    assert str(row[-1]).endswith("--answer YES_OR_NO --person two")
+    with pytest.raises(GateRefused, match="the review of block 1 is two's, not three's") as refused:
+        decide_as_person(store, task, review_statement(1), "yes", "three")
+    assert "--stand-in WHY" in str(refused.value.next_step)
+    decide_as_person(store, task, review_statement(1), "yes", "three", stand_in="two is away")
+    table = views.status_report(views.load(store, task)).tables["decisions"].dicts()
+    assert [(r["person"], r["account"], r["stand_in"]) for r in table] == [("three", events.who(), "two is away")]
+    assert not views.inbox_report(store).tables["inbox"].rows
+    other = _reviewed(store)
+    assert decide_as_person(store, other, review_statement(1), "yes", " Two@desk").decisions
+
+
+def test_a_review_that_says_no_holds_the_deliverable_until_it_is_answered_again(store: Store) -> None:
+    task = _reviewed(store)
+    decide_as_person(store, task, review_statement(1), "no", "two")
+    with pytest.raises(GateRefused, match="two said no to block 1"):
+        ending.deliver(store, task, "it was made so")
+    decide_as_person(store, task, review_statement(1), "yes", "two")
+    with pytest.raises(GateRefused, match="nobody asks"):
+        decide_as_person(store, task, review_statement(1), "no", "two")
+    ended = ending.deliver(store, task, "it was made so").ending
+    assert ended is not None
+    assert [(r["reviewer"], r["answer"]) for r in ended["content"]["reviews"]] == [("two", "yes")]
+
+
+def test_an_end_before_its_review_says_so(store: Store) -> None:
+    report = verbs.deliver(_reviewed(store), "it was made so")
+    assert [f.code for f in report.findings] == ["REVIEW_OPEN"]
 
 
 def test_the_command_that_answers_a_gate_is_safe_to_paste(store: Store) -> None:
