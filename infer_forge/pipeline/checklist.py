@@ -9,19 +9,23 @@ from typing import Any
 from infer_forge.base.records import Report
 from infer_forge.pipeline import known
 from infer_forge.pipeline.clusters import dominance
-from infer_forge.pipeline.model import Lane
+from infer_forge.pipeline.model import Lane, Pass
 from infer_forge.pipeline.model_config import ModelShape
 from infer_forge.pipeline.perfetto import origin_ns, seconds
 from infer_forge.pipeline.read import Sources
-from infer_forge.pipeline.segment import FFN
+from infer_forge.pipeline.segment import ATTENTION, FFN
 from infer_forge.pipeline.tables import View, spans
+
+_UNEVEN = 0.1
+"""Share of layers without an FFN half beside others with one; lost kernels make fewer."""
 
 
 def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
     """How sure the layers are: share of layer kernels that match the learnt halves by name, and what is unresolved.
 
     A single pass whose layer count no config confirms is at most `medium`: nothing says where its stack of layers ends. So are
-    layers that a config contradicts: one of the two is wrong.
+    layers that a config contradicts: one of the two is wrong. And layers of which only some have an FFN, where no config says
+    whether those that follow them are layers of their own.
     """
     inside = lane.layer_of[lane.rows] >= 0
     matched = (lane.place_of[lane.rows] >= 0) & inside
@@ -35,6 +39,8 @@ def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
         level = "low"  # nothing mixes tokens: the blocks may be anything that repeats
     confirmed = shape is not None and {shape.layers, (shape.layers or 0) + shape.drafts} & set(counts)
     if level == "high" and ((len(whole) < 2 and not confirmed) or lane.against):
+        level = "medium"
+    if level == "high" and not confirmed and _uneven(lane, whole):
         level = "medium"
     if level == "high" and lane.woven:
         level = "medium"  # which of two like kernels in a row is whose stands on their order alone
@@ -56,6 +62,13 @@ def confidence(lane: Lane, shape: ModelShape | None) -> dict[str, Any]:
         "device_time_in_layers_pct": round(100 * float(device[inside].sum()) / max(1, int(device.sum())), 2),
         "device_time_outside_passes_pct": round(100 * float(device[~in_pass].sum()) / max(1, int(device.sum())), 2),
     }
+
+
+def _uneven(lane: Lane, whole: list[Pass]) -> bool:
+    """Whether more than a few layers lack a half that others have."""
+    kinds = Counter(frozenset(lane.templates[t].kind for t in layer.templates) for p in whole for layer in p.layers)
+    both = kinds[frozenset((ATTENTION, FFN))]
+    return both > 0 and kinds[frozenset((ATTENTION,))] > _UNEVEN * sum(kinds.values())
 
 
 def fill(

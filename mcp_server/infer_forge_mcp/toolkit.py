@@ -39,6 +39,8 @@ from infer_forge_mcp.results import ForgeResult, capped
 TOOLSETS = ("profile", "ncu", "crash", "bench", "guard", "nodes", "journal", "tasks", "campaign")
 JOB_WAIT_S = 15.0  # a tool answers in under 20 s; what is not done by then goes on as a job
 MARK = "__forge_tool__"
+_USAGE = re.compile(r"Usage: .*?^Error: (.*)", re.DOTALL | re.MULTILINE)
+"""What click prints of a wrong option or operand."""
 Answer: TypeAlias = Report | ForgeResult | dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,7 +123,11 @@ def job_answer(job: jobs.Job) -> dict[str, Any]:
     if job.state == jobs.RUNNING:
         step = f'call read_job with job_id "{job.id}"'
         return {"kind": "job", "summary": [f"still running as job {job.id}"], "job": state, "next_step": step}
-    raise ForgeError((job.error or f"the work ended as {job.state}").removeprefix("infer-forge: "))
+    error = (job.error or f"the work ended as {job.state}").removeprefix("infer-forge: ")
+    wrong = _USAGE.match(error)
+    if wrong:  # a command line's help is none for who called a tool
+        raise UsageFault(wrong[1].strip().rstrip("."), next_step="mend the argument and call again")
+    raise ForgeError(error)
 
 
 class ForgeTool(Tool):

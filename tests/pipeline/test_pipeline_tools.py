@@ -52,3 +52,14 @@ def test_the_flow_needs_a_triage_or_the_word_to_do_without(files: dict[str, str]
 def test_the_timeline_of_layers_is_paged(files: dict[str, str]) -> None:
     answer = call("build_layer_timeline", {**files, "stage": "decode", "limit": 5, "cursor": "5"}).structured_content
     assert [row[0] for row in answer["tables"]["layers"]["rows"]] == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("name", ["split_passes", "build_layer_timeline", "compute_flow", "triage_trace"])
+def test_an_empty_path_is_told_in_a_line_without_the_help_of_a_command_line(name: str) -> None:
+    refused = call(name, {"trace": ""})
+    assert refused.is_error
+    said = refused.content[0].text
+    assert "an empty path names nothing" in said
+    assert "next: mend the argument" in said
+    assert "Usage" not in said
+    assert "--help" not in said
