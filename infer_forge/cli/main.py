@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -135,6 +136,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
             err=True,
         )
         code = 1
+    if argv is None:  # the process ends here: its last look for garbage would cost a tenth of a short command
+        gc.freeze()
     sys.exit(code)
 
 
