@@ -16,7 +16,7 @@ from infer_forge.capture import files
 from infer_forge.capture.load import Load
 from infer_forge.capture.model import DECODE, PREFILL, Plan, Taken
 from infer_forge.capture.watch import Watch
-from infer_forge.engines import frameworks, http, lifecycle, profile_control, profile_lock
+from infer_forge.engines import frameworks, http, identity, lifecycle, profile_control, profile_lock
 from infer_forge.engines.profile_control import HTTP, LAUNCH_ENV, RUN_DIRECTORY, Capabilities
 
 # Pieces that each request must have streamed before the decode profile begins: the first comes from the prefill.
@@ -31,10 +31,11 @@ def take(plan: Plan) -> Report:
         MissingPart: this engine offers no way (exit 5, with the supported one).
         GateRefused: the server is busy and stacks are wanted, or a profile is being taken already.
         InputUnusable: the server does not answer, refused, or its files did not come whole; the record is none.
-        UsageFault: the address is no HTTP address, or the output folder cannot be written.
+        UsageFault: the address is no HTTP address, the server is of another framework, or the output folder cannot be written.
     """
     _usable(plan)
     argv, env = _launch(plan)
+    identity.refuse_another(plan.framework, plan.url)
     offer = profile_control.detect(plan.framework, plan.url, argv=argv, env=env, directory=plan.directory)
     if offer.way == profile_control.NONE:
         raise MissingPart(

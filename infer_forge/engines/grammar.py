@@ -134,6 +134,7 @@ class Grammar:
         packages: distributions whose versions make up the environment.
         health: GET route that answers 200 when ready. facts_route: GET route that tells the server's arguments.
         flush_route: POST route that empties the prefix cache.
+        metrics: what the names of its metrics begin with. Its name is the owner of the models that it lists.
         environment: prefixes of variables that configure it.
         client: its own load generator.
     """
@@ -157,6 +158,7 @@ class Grammar:
     health: str = "/health"
     facts_route: str | None = None
     flush_route: str | None = None
+    metrics: str = ""
     verified_aliases: tuple[Argv, ...] = ()
 
 

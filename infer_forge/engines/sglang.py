@@ -111,6 +111,7 @@ def _profile_request(wish: Mapping[str, object]) -> dict[str, object] | None:
 
 GRAMMAR = Grammar(
     name="sglang",
+    metrics="sglang:",
     title="SGLang",
     aliases=("sgl", "sgl-project/sglang"),
     launches=(("python", "-m", "sglang.launch_server"), ("sglang", "serve")),

@@ -59,6 +59,7 @@ def _profile_request(wish: Mapping[str, object]) -> dict[str, object] | None:
 
 GRAMMAR = Grammar(
     name="tokenspeed",
+    metrics="tokenspeed:",
     title="TokenSpeed",
     aliases=("token-speed", "ts", "lightseekorg/tokenspeed"),
     launches=(("tokenspeed", "serve"),),

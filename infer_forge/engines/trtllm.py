@@ -59,6 +59,7 @@ def _launch_env(target: str, first: int, last: int) -> dict[str, str]:
 
 GRAMMAR = Grammar(
     name="tensorrt_llm",
+    metrics="trtllm_",
     title="TensorRT-LLM",
     aliases=("trtllm", "trt-llm", "tensorrt-llm", "tllm"),
     launches=(("trtllm-serve", "serve"),),

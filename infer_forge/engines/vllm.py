@@ -77,6 +77,7 @@ def _profiler_flags(folder: str) -> list[str]:
 
 GRAMMAR = Grammar(
     name="vllm",
+    metrics="vllm:",
     title="vLLM",
     aliases=("vllm-project/vllm",),
     launches=(("vllm", "serve"),),

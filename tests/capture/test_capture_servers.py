@@ -165,6 +165,16 @@ def test_nobody_benchmarks_or_profiles_an_address_while_a_profile_is_taken_there
     profile_lock.refuse_while_active(url, "a benchmark")
 
 
+@pytest.mark.parametrize(
+    ("named", "runs"),
+    [("tokenspeed", "sglang"), ("sglang", "vllm"), ("vllm", "tensorrt_llm"), ("tensorrt_llm", "tokenspeed")],
+)
+def test_a_server_of_another_framework_than_the_one_named_is_noticed(named: str, runs: str, tmp_path: Path) -> None:
+    with engine(runs, settings=FAST) as running, pytest.raises(UsageFault, match="the server says that it is") as told:
+        take(plan(running, tmp_path, named, directory=str(tmp_path)))
+    assert f"--framework {runs}" in str(told.value)
+
+
 def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(ForgeError, match="does not answer"):
         take(Plan("sglang", "http://127.0.0.1:1", tmp_path, SHAPES))
