@@ -32,7 +32,7 @@ def run(home: Path, *words: str | Path, stdout: int | None = subprocess.PIPE) ->
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=30,
+        timeout=120,
         env={**os.environ, "INFER_FORGE_HOME": str(home / "home")},
     )
 
@@ -86,7 +86,7 @@ def test_a_closed_output_ends_without_a_word(trace: Path, tmp_path: Path) -> Non
         ["sh", "-c", f"exec {sys.executable} -m infer_forge.cli.main triage {trace} >&-"],
         stderr=subprocess.PIPE,
         text=True,
-        timeout=30,
+        timeout=120,
         env={**os.environ, "INFER_FORGE_HOME": str(tmp_path / "home")},
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -115,7 +115,7 @@ def test_a_place_that_cannot_be_written_is_named_without_a_traceback(tmp_path: P
 
 def test_ctrl_c_while_modules_are_imported_is_one_line(tmp_path: Path) -> None:
     script = "import infer_forge.cli, os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhile True: pass\n"
-    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode in (-signal.SIGINT, 130)
     assert done.stderr.strip() == "infer-forge: stopped"
 
@@ -177,7 +177,7 @@ def on_terminal(columns: int, home: Path, *words: str | Path) -> list[str]:
         while piece := os.read(main, 65536):
             told += piece
     os.close(main)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
     return told.decode().replace("\r\n", "\n").splitlines()
 
 

@@ -46,7 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Path:
 def installed(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     """The bin folder of an environment with the wheel, beside the third-party packages of this one (its editable install is not seen)."""
     venv = tmp_path_factory.mktemp("installed")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=200)
     python = venv / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--disable-pip-version-check", str(wheel)], check=True, timeout=120)
@@ -84,13 +84,13 @@ def test_a_skill_in_a_plugin_cache_uses_the_command_on_the_path(
             shutil.copy(source, cache / name)
     script = cache / "skills" / SCRIPT.parents[1].name / "scripts" / SCRIPT.name
     bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=200)
     helps(run([bare / "bin" / "python", script, "--help"], path=f"{installed}:/usr/bin:/bin"), "triage")
 
 
 def test_with_nothing_installed_a_script_says_so_and_ends_with_5(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True, timeout=200)
     done = run([bare / "bin" / "python", SCRIPT, "trace.json"])
     assert (done.returncode, done.stdout) == (5, "")
     assert "infer-forge is not installed" in done.stderr

@@ -16,7 +16,7 @@ from tests.clients.real.scripted_model import ScriptedModel
 WANTED = "INFER_FORGE_REAL_CLIENTS"
 PLACE = "INFER_FORGE_CLIENTS"
 ROOT = Path(__file__).resolve().parents[3]
-LIMIT_S = 45
+LIMIT_S = 120
 _PROVIDER = 'model = "scripted"\nmodel_provider = "scripted"\n\n[model_providers.scripted]\nname = "scripted"\n'
 _PROVIDER_REST = 'wire_api = "responses"\n\n[features]\nenable_request_compression = false\n\n'
 

@@ -27,7 +27,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's own sample trace."""
     path = tmp_path_factory.mktemp("trace") / "sample.json.gz"
     argv = [sys.executable, "-m", "trace_gen", "--spec", "sample", "--out", str(path)]
-    subprocess.run(argv, cwd=ROOT / "scripts", check=True, capture_output=True, timeout=60)
+    subprocess.run(argv, cwd=ROOT / "scripts", check=True, capture_output=True, timeout=200)
     return path
 
 
