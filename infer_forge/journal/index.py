@@ -27,7 +27,7 @@ from infer_forge.journal.store import REF
 T = TypeVar("T")
 
 # Changes whenever the tables, their order or the words of the index change: an index of another number is made anew.
-SHAPE = "8"
+SHAPE = "9"
 # From so many new records on the word index is merged into one piece.
 _MANY = 2000
 _GONE = "/(gone)"

@@ -1,4 +1,4 @@
-"""The tables of the search index, and rows into them."""
+"""The tables of the search index, and rows into them. Inflections of an English word are one word of the index (Porter's stems)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATE TABLE links(rowid INTEGER, rel TEXT, target TEXT);
 CREATE INDEX links_by_target ON links(target);
 CREATE TABLE common(term TEXT PRIMARY KEY, docs INTEGER) WITHOUT ROWID;
 CREATE TABLE faults(path TEXT PRIMARY KEY, what TEXT);
-CREATE VIRTUAL TABLE fts USING fts5(title, symptoms, body, humps, content='', tokenize="unicode61 remove_diacritics 2");
+CREATE VIRTUAL TABLE fts USING fts5(title, symptoms, body, humps, content='', tokenize="porter unicode61 remove_diacritics 2");
 """
 BATCH = 500
 _INSERT_RECORD = f"INSERT INTO records(rowid, {', '.join(COLUMNS)}) VALUES({','.join('?' * (len(COLUMNS) + 1))})"

@@ -24,6 +24,11 @@ from infer_forge.journal.store import REF
 _WEIGHTS = "8.0, 6.0, 1.0, 0.6"
 # A record that is found by any term must hold so much of the query's weight (inverse document frequency): else it is noise.
 LEAST_COVERAGE = 0.5
+# ... and two of its telling terms, when it has three or more: one word of many is a coincidence.
+_LEAST_HELD, _MANY_TERMS = 2, 3
+# A term that no record holds weighs as one that this share of them holds: in a large journal a question would otherwise be
+# answered by nothing as soon as it holds one word that nobody wrote down.
+_ABSENT_SHARE = 0.01
 # Terms in more than this share of all records cannot decide an any-term search, and make it slow.
 _COMMON_SHARE = 0.2
 _CANDIDATES = 60
@@ -176,12 +181,13 @@ def _ranked(
     whole = sum(weights.values())
     seen = {f.columns["rowid"] for f in found}
     candidates = _match(db, " OR ".join(map(words.phrase, _deciding(telling, weights))), where, values, _CANDIDATES)
+    least = _LEAST_HELD if len(telling) >= _MANY_TERMS else 1
     rest = [c for c in candidates if c[1]["rowid"] not in seen]
     holders = _holders(db, telling, counts, [c[1]["rowid"] for c in rest])
     for score, columns in rest:
         held = [t for t in telling if columns["rowid"] in holders[tuple(t)]]
         coverage = sum(weights[tuple(t)] for t in held) / whole
-        if coverage >= LEAST_COVERAGE:
+        if coverage >= LEAST_COVERAGE and len(held) >= least:
             found.append(_Found(columns, score, coverage, held))
     found.sort(key=lambda f: (f.coverage < 0.999, -f.score * f.coverage, f.columns["id"]))
     return found[:limit]
@@ -213,7 +219,7 @@ def _newest(db: sqlite3.Connection, terms: list[list[str]], where: str, values: 
     match = " AND ".join(map(words.phrase, terms))
     found = db.execute(sql, [match, *values, limit * _NEWEST])
     rows: list[dict[str, Any]] = [dict(zip(_NAMES, row, strict=True)) for row in found]
-    scored = [(sum(bool(_pattern(t).search(c["title"])) for t in terms), c) for c in rows]
+    scored = [(sum(bool(_places(c["title"], t)) for t in terms), c) for c in rows]
     scored.sort(key=lambda pair: -pair[0])
     return [_Found(c, float(s), 1.0, terms) for s, c in scored[:limit]]
 
@@ -263,6 +269,7 @@ def _counts(db: sqlite3.Connection, terms: list[list[str]]) -> dict[tuple[str, .
 
 def _weight(count: int, total: int) -> float:
     """Inverse document frequency; 0 for a term so common that it tells nothing."""
+    count = count or max(1, int(total * _ABSENT_SHARE))
     if total > 50 and count > total * _COMMON_SHARE:
         return 0.0
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
@@ -306,10 +313,23 @@ def _pattern(term: list[str]) -> re.Pattern[str]:
     return re.compile(r"[\W_]*".join(shown), re.IGNORECASE)
 
 
+def _inflected(term: list[str]) -> re.Pattern[str]:
+    """An English word in its other forms, as far as the beginning tells: what the index takes for the same word."""
+    return re.compile(rf"\b{re.escape(term[0][: max(3, len(term[0]) - 3)])}[a-z]*", re.IGNORECASE)
+
+
+def _places(text: str, term: list[str]) -> list[int]:
+    """Where a term stands in a text; in another form of the word where it does not stand as it is."""
+    found = [m.start() for m in islice(_pattern(term).finditer(text), 20)]
+    if found or len(term) > 1 or not (term[0].isascii() and term[0].isalpha()):
+        return found
+    return [m.start() for m in islice(_inflected(term).finditer(text), 20)]
+
+
 def _snippet(body: str, held: list[list[str]]) -> str:
     """The place of the body that holds the most terms close together."""
     flat = " ".join(body.split())
-    places = sorted(m.start() for t in held for m in islice(_pattern(t).finditer(flat), 20))
+    places = sorted(place for t in held for place in _places(flat, t))
     if not places:
         return flat[:_SNIPPET_CHARS] + ("…" if len(flat) > _SNIPPET_CHARS else "")
     best = max(places, key=lambda p: sum(p <= q < p + _SNIPPET_CHARS for q in places))

@@ -173,6 +173,29 @@ def test_identifiers_are_found_whole_and_in_parts(store: Store) -> None:
         assert found(store, query) == [one], query
 
 
+def test_a_word_is_found_in_its_other_forms_and_the_snippet_shows_where(store: Store) -> None:
+    before = "words before it " * 40
+    (one,) = add(store, [note("graph trouble", f"{before}the server crashes while it captures graphs of all kernels")])
+    for query in ("capturing", "captured graph", "kernel crash", "servers crashed"):
+        assert found(store, query) == [one], query
+    assert "captures graphs" in search(store, "capturing")[0].snippet
+    assert found(store, "captain") == []
+
+
+def test_a_question_with_words_that_nobody_wrote_is_answered_by_the_rest_of_it(store: Store) -> None:
+    add(store, [note(f"number {i}", f"something else entirely, {i}") for i in range(300)])
+    ids = add(store, [note("mooncake stalls", f"the transfer waits, {i}") for i in range(2)])
+    assert set(found(store, "mooncake stall unheard unseen")) == set(ids)
+    assert found(store, "mooncake unheard unseen unknown") == []
+
+
+def test_one_rare_word_of_many_is_a_coincidence_but_not_beside_words_that_stand_everywhere(store: Store) -> None:
+    add(store, [note(f"number {i}", "tile of the kernel") for i in range(100)])
+    ids = add(store, [note("a camera", "rare"), note("half and half", "sundry"), note("half", "sundry")])
+    assert set(found(store, "camera sundry half")) == set(ids[1:])
+    assert found(store, "camera tile kernel") == [ids[0]]
+
+
 def test_chinese_is_found_by_two_characters_and_by_a_sentence(store: Store) -> None:
     (one,) = add(store, [note("FP8 的开销", "H200 上激活量化的开销很大")])
     for query in ("激活", "量化", "激活量化的开销", "H200激活量化"):
