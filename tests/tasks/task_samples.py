@@ -65,7 +65,7 @@ def maker(folder: Path, verdict: str = "ok") -> list[str]:
     return ["sh", str(script)]
 
 
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait for something that another process does."""
     pause, end = threading.Event(), time.monotonic() + seconds
     while not condition():
