@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from infer_forge.base import redact
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.jsonio import write_atomic
+from infer_forge.guard.rows import secrets_of
 
 BLOCK = 4 * 1024 * 1024
 OVERLAP = 16 * 1024
@@ -47,11 +48,11 @@ _TEXT_ENDINGS = (
 
 @dataclass(frozen=True)
 class Found:
-    """One secret in a file: never its value, only its kind, place and how it begins and ends."""
+    """One secret in a file: never its value, only its kind and place; no offset where it lies in pieces (rows of SQLite)."""
 
     path: str
     kind: str
-    offset: int
+    offset: int | None
     line: int | None
     length: int
 
@@ -90,7 +91,12 @@ def scan(paths: Iterable[str | os.PathLike[str]], *, redact_files: bool = False)
         out.found += hits
         if hits and redact_files:
             redact_file(path, known)
-            out.redacted.append(str(path))
+            if any(h.offset is None for h in hits):
+                out.unreadable.append(
+                    (str(path), "a secret in its rows lies in pieces: delete it with SQL, then VACUUM")
+                )
+            else:
+                out.redacted.append(str(path))
     return out
 
 
@@ -136,12 +142,14 @@ def _scan_file(path: Path, known: dict[str, str]) -> tuple[list[Found], int]:
     binary = False
     keep = b""
     seen: set[tuple[str, int]] = set()
+    exact = pieces = secrets_of(path)
     with _open(path) as file:
         while block := file.read(BLOCK):
             size += len(block)
             data = keep + block
+            pieces = {value: kind for value, kind in pieces.items() if value not in data}
             binary = binary or b"\0" in data[:4096]
-            for kind, start, end in _hits(data, known, binary):
+            for kind, start, end in _hits(data, known, binary, exact):
                 offset = base + start
                 if (kind, offset) not in seen:
                     seen.add((kind, offset))
@@ -151,19 +159,35 @@ def _scan_file(path: Path, known: dict[str, str]) -> tuple[list[Found], int]:
             lines += data.count(b"\n", 0, cut)
             keep = data[cut:]
             base += cut
+    found += [Found(str(path), kind, None, None, len(value)) for value, kind in pieces.items()]
     return found, size
 
 
-def _hits(data: bytes, known: dict[str, str], binary: bool) -> list[tuple[str, int, int]]:
-    """(kind, start, end) in bytes. Latin-1 keeps byte positions."""
-    out = [
-        (h.kind, h.start, h.end)
-        for h in redact.find(data.decode("latin-1"), {k.encode().decode("latin-1"): v for k, v in known.items()})
-    ]
+def _hits(
+    data: bytes, known: dict[str, str], binary: bool, exact: Mapping[bytes, str] | None = None
+) -> list[tuple[str, int, int]]:
+    """(kind, start, end) in bytes. Latin-1 keeps byte positions. `exact`: what is known from elsewhere to be a secret."""
+    out = [(kind, m.start(), m.end()) for v, kind in (exact or {}).items() for m in re.finditer(re.escape(v), data)]
+    text = data.decode("latin-1")
+    seen = redact.find(text, {k.encode().decode("latin-1"): v for k, v in known.items()})
+    taken = list(out)
+    out += [(h.kind, h.start, h.end) for h in seen if not any(s < h.end and h.start < e for _, s, e in taken)]
     if binary:
+        out += _length_prefixed(text)
         for match in _UTF16.finditer(data):
             text = match.group(0)[::2].decode("ascii")
             out += [(h.kind, match.start() + 2 * h.start, match.start() + 2 * h.end) for h in redact.find(text, known)]
+    return out
+
+
+def _length_prefixed(text: str) -> list[tuple[str, int, int]]:
+    """Secrets behind a byte that gives their length and happens to be a letter or a digit (protobuf, pickle, msgpack)."""
+    out: list[tuple[str, int, int]] = []
+    for hit in redact.glued(text):
+        before = ord(text[hit.start - 1])
+        for length in (before, before - 0xA0):
+            if 0 < length <= hit.end - hit.start and redact.find(text[hit.start : hit.start + length]):
+                out.append((hit.kind, hit.start, hit.start + length))
     return out
 
 
@@ -178,7 +202,7 @@ def redact_file(path: str | os.PathLike[str], known: dict[str, str] | None = Non
     try:
         with _open(target) as file:
             data: bytes = file.read()
-        hits = _hits(data, values, b"\0" in data[:4096])
+        hits = _hits(data, values, b"\0" in data[:4096], secrets_of(target))
         if not hits:
             return 0
         binary = b"\0" in data[:4096]

@@ -142,6 +142,7 @@ def status(run_id: str | None = None, *, log: int = 0) -> Report:
         f"run {key}: "
         + (
             f"{len(rows)} owned, {len(claims)} claims, {len(grants)} grants"
+            + (f", and what lies in its folder {run.root}" if run.root else "")
             if run
             else "nothing is recorded, so kills, deletes and resets are denied"
         )

@@ -89,6 +89,31 @@ class Git:
         return [w.text for w in self.args]
 
 
+_OF_HUB = frozenset(
+    (
+        "api",
+        "browse",
+        "ci-status",
+        "compare",
+        "create",
+        "delete",
+        "fork",
+        "gist",
+        "issue",
+        "pr",
+        "pull-request",
+        "release",
+    )
+)
+"""hub(1): its own verbs; every other one is handed to git."""
+
+
+def hub(cmd: Cmd, walk: Any) -> None:
+    """`hub VERB` is `git VERB` for the verbs of git."""
+    if len(cmd.argv) > 1 and cmd.argv[1].text not in _OF_HUB:
+        walk.emit(cmd.inner([Word("git"), *cmd.argv[1:]], "hub"))
+
+
 def unwrap(cmd: Cmd, walk: Any) -> None:
     """Open what git itself runs: aliases, command settings, `rebase --exec`, `bisect run`, `submodule foreach`."""
     git = Git(cmd)

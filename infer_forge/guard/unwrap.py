@@ -327,6 +327,7 @@ HANDLERS: dict[str, str] = {
     "pnpm": "recipes.npm",
     "yarn": "recipes.npm",
     "git": "gitcmd.unwrap",
+    "hub": "gitcmd.hub",
     "docker": "boxes.docker",
     "podman": "boxes.docker",
     "nerdctl": "boxes.docker",

@@ -105,3 +105,20 @@ def test_the_value_of_a_secret_flag_is_masked_however_it_looks() -> None:
     assert shown[:5] == ["vllm", "serve", "m", "--api-key", redact.MASK.format("api-key")]
     assert shown[-3:] == ["--max-num-batched-tokens", "8", "-x"]
     assert redact.redact_arguments(["--api-key", "--port", "8"]) == ["--api-key", "--port", "8"]
+
+
+def test_a_pattern_that_is_left_out_because_its_beginning_is_missing_could_not_have_matched() -> None:
+    for kind, sample in SAMPLES.items():
+        for text in (
+            sample,
+            sample.replace("Authorization", "AUTHORIZATION").replace("WANDB_API_KEY", "wandb_api_key"),
+        ):
+            assert [h.kind for h in redact.find(f"x {text} y")] == [kind]
+    assert {kind for kind, _ in redact._PATTERNS} == set(redact._LITERALS)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_secret_right_behind_a_letter_is_only_found_when_that_is_asked_for() -> None:
+    token = SAMPLES["huggingface-token"]
+    assert redact.find(f"W{token}") == []
+    assert [(h.kind, h.start) for h in redact.glued(f"W{token}")] == [("huggingface-token", 1)]
+    assert redact.glued(f"({token}") == []

@@ -213,6 +213,57 @@ def test_redaction_leaves_files_that_still_open(tmp_path: Path, monkeypatch: pyt
     assert all(made[n].stat().st_size == sizes[n] for n in ("wide.bin", "report.ncu-rep", "rows.sqlite"))
 
 
+@pytest.mark.parametrize("length", range(34, 126))
+def test_a_secret_behind_any_length_byte_is_found_in_a_binary_file(tmp_path: Path, length: int) -> None:
+    token = ("hf_" + "".join(chr(65 + i % 26) + str(i % 10) for i in range(80)))[:length]
+    (tmp_path / "x.pkl").write_bytes(b"\x80\x04\x8c" + bytes([length]) + token.encode() + b"\x94\0\0.")
+    found = scan([tmp_path], redact_files=True).found
+    assert [(f.kind, f.offset, f.length) for f in found] == [("huggingface-token", 4, length)]
+    assert scan([tmp_path]).found == []
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le"])
+def test_a_secret_in_a_column_is_found_and_the_columns_beside_it_stay(tmp_path: Path, encoding: str) -> None:
+    db = sqlite3.connect(tmp_path / "x.sqlite")
+    db.execute(f"pragma encoding = '{encoding}'")
+    db.execute('create table "odd ""name" (a text, t text, b text)')
+    db.execute('insert into "odd ""name" values (?, ?, ?)', ("alice", TOKEN, "bob"))
+    db.execute('create index i on "odd ""name" (t)')
+    db.commit()
+    db.close()
+    assert scan([tmp_path], redact_files=True).found
+    assert scan([tmp_path]).found == []
+    db = sqlite3.connect(tmp_path / "x.sqlite")
+    assert db.execute('select * from "odd ""name"').fetchall() == [("alice", "*" * len(TOKEN), "bob")]
+    assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+def test_a_secret_that_lies_in_pieces_is_said_and_not_called_redacted(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.sqlite"
+    db = sqlite3.connect(cut)
+    db.execute("pragma page_size = 512")
+    db.execute("create table t (a text)")
+    for pad in range(100, 520):
+        db.execute("delete from t")
+        db.execute("insert into t values (?)", ("." * pad + " " + TOKEN + " " + "-" * 2000,))
+        db.commit()
+        db.execute("vacuum")
+        if TOKEN.encode() not in cut.read_bytes():
+            break
+    db.close()
+    assert TOKEN.encode() not in cut.read_bytes()
+    seen = scan([cut], redact_files=True)
+    assert [(f.kind, f.offset) for f in seen.found] == [("huggingface-token", None)]
+    assert seen.redacted == []
+    assert "VACUUM" in seen.unreadable[0][1]
+
+
+def test_words_that_hold_the_beginning_of_a_key_are_no_secrets(tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(b"\0\1disk-cache-of-the-prefill-node-7 task-abcdefghijklmnopqrstuvwxyz\0")
+    assert scan([tmp_path]).found == []
+
+
 def test_a_secret_across_a_block_edge_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from infer_forge.guard import artifacts
 

@@ -160,3 +160,9 @@ def test_what_the_hook_decides_with_is_as_safe_as_the_hook(check: Any) -> None:
     for file in (ownership.__file__, redact.__file__, str(data_path("references/guard_rules.yaml"))):
         assert check(f"sed -i s/a/b/ {file}").rule_id == "guard.self"
         assert check(f"grep -n def {file}").verdict == "allow"
+
+
+def test_hub_is_git_for_the_verbs_of_git(check: Any) -> None:
+    assert check("hub push origin main").rule_id == "push.protected"
+    assert check("hub reset --hard").rule_id == "traceable.discard"
+    assert check("hub status").verdict == check("hub ci-status").verdict == "allow"
