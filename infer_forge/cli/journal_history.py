@@ -98,10 +98,17 @@ def check_notes_(file: Path, form: str, out: Path | None) -> None:
     if not isinstance(found, list) or not all(isinstance(n, dict) for n in cast("list[Any]", found)):
         raise InputUnusable("holds no list of notes", where=str(file))
     notes = cast("list[dict[str, Any]]", found)
+    blocker: Any = cast("dict[str, Any]", data).get("blocker") if isinstance(data, dict) else None
+    if not notes and not str(blocker or "").strip():
+        raise InputUnusable(
+            "holds no note", where=str(file), next_step="say under `blocker` what was tried and what was missing (A50)"
+        )
     report = Report("journal_history_notes", Header(inputs=[InputFile.of(file)]))
     report.findings = check_notes(notes)
     report.extra = {"ok": not report.findings, "notes_checked": len(notes)}
-    report.summary = [f"{len(notes)} notes, {len(report.findings)} faults"]
+    report.summary = [f"{len(notes)} notes, {len(report.findings)} faults"] + (
+        [f"blocker: {blocker}"] if blocker else []
+    )
     report.next_step = "mend the notes" if report.findings else "keep the notes file with the run"
     emit(report, form, out)
     if report.findings:

@@ -121,6 +121,8 @@ def family_of(name: str, families: Families) -> Match:
     for text, said in ((wanted, name), (model, canonical("model", name))):
         for known, family in families.ids:
             if known and known in text:
+                if _another_generation(known, family, said, families):
+                    return Match(family, f"{said!r} holds {known!r}, but with a number that no family has", False)
                 return Match(family, f"{said!r} holds {known!r}", True)
     tail = re.split(r"[/]", name)[-1]
     heads = dict(families.ids)
@@ -129,3 +131,12 @@ def family_of(name: str, families: Families) -> Match:
         share = difflib.SequenceMatcher(None, re.split(r"[-_ ]|\d", tail.casefold())[0], close[0]).ratio()
         return Match(heads[close[0]], f"closest by spelling to {close[0]!r} ({share:.2f})", False)
     return Match(None, "no family has a name like it", False)
+
+
+def _another_generation(known: str, family: str, name: str, families: Families) -> bool:
+    """Whether a name goes on with a number where families are told apart by one: `qwen4`, where `qwen3` is a family of its own.
+
+    Behind a separator a number is a size: `Qwen-7B`.
+    """
+    numbered = re.compile(rf"{re.escape(known)}\d")
+    return bool(numbered.search(name.casefold())) and any(f != family and numbered.match(i) for i, f in families.ids)

@@ -69,6 +69,7 @@ def build_history(
     report.extra = {"cards": cards, "pulls_added": added}
     report.summary = [
         f"{cards} cards of {top}; {mode}: {read} commits read, {made} cards made, {added} from saved pulls"
+        + (f", {len(faults)} of them refused" if faults else "")
     ]
     report.next_step = 'infer-forge journal history query "MODEL OR FAMILY"'
     return report

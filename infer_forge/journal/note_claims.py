@@ -7,7 +7,7 @@ sentence that is refused costs more than a wrong one that a reader sees through.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -28,8 +28,12 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def told_present(note: Mapping[str, Any]) -> list[str]:
-    """Sentences of the decision that say the source has the change, without naming another commit, number or record for it."""
-    return [s for s in _sentences(note) if _says_present(s) and not _cites_another(s, note)]
+    """Sentences of the decision that say the source has what it has not, naming no other commit, number or record for it."""
+    unmerged = note.get("state") in ("open", "closed-unmerged")
+    if not unmerged and note.get("in_source") is not False:
+        return []
+    tables = ("present", "merged") if unmerged else ("present",)
+    return [s for s in _sentences(note) if _says(s, tables) and not _cites_another(s, note)]
 
 
 def told_unsourced(note: Mapping[str, Any]) -> list[str]:
@@ -46,11 +50,12 @@ def _sentences(note: Mapping[str, Any]) -> list[str]:
     return [s for s in found if s and not s.endswith(("?", "？"))]
 
 
-def _says_present(sentence: str) -> bool:
+def _says(sentence: str, tables: Sequence[str]) -> bool:
+    """Whether a clause says what one of the tables looks for, and neither denies it nor makes a condition of it."""
     if _pattern("conditional").search(sentence):
         return False
     clauses = _CLAUSE.split(sentence)
-    return any(_pattern("present").search(c) and not _pattern("denied").search(c) for c in clauses)
+    return any(_pattern(t).search(c) and not _pattern("denied").search(c) for c in clauses for t in tables)
 
 
 def _cites_another(sentence: str, note: Mapping[str, Any]) -> bool:

@@ -129,11 +129,10 @@ def _check(note: Mapping[str, Any], name: str) -> list[Finding]:
 
 def _by_words(note: Mapping[str, Any], name: str) -> list[Finding]:
     """What the words of a decision claim that the note cannot carry (A48, A49)."""
-    found: list[Finding] = []
-    if note.get("state") in ("open", "closed-unmerged"):
-        step = "call it a candidate, or name the commit, number or record by which the source has it (A48)"
-        told = f"{name}: {note['state']}, and its decision tells it as present: "
-        found += [Finding("NOTE_TOLD_PRESENT", told + s, "error", next_step=step) for s in told_present(note)]
+    what = note["state"] if note.get("state") in ("open", "closed-unmerged") else "taken back"
+    step = "call it a candidate, or name the commit, number or record by which the source has it (A48)"
+    told = f"{name}: {what}, and its decision tells it as present: "
+    found = [Finding("NOTE_TOLD_PRESENT", told + s, "error", next_step=step) for s in told_present(note)]
     step = "name the journal record that measured it, or say whose figure it is (A49)"
     told = f"{name}: its decision states a figure as a fact: "
     return found + [Finding("NOTE_UNSOURCED", told + s, "error", next_step=step) for s in told_unsourced(note)]

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from infer_forge.base import workers
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
+from infer_forge.cli.journal_history import command
 from infer_forge.journal import build_history, check_notes, history_read, list_history, query_history, show_card
 from infer_forge.journal.families import family_of, read_families
 from infer_forge.journal.gitlog import commits, symbol_name
@@ -316,6 +318,10 @@ def test_families_are_found_by_id_architecture_and_spelling() -> None:
     close = family_of("depseek-v9", families)
     assert (close.family, close.certain) == ("deepseek", False)
     assert family_of("zzzz", families).family is None
+    newer = family_of("Qwen/Qwen4-32B", families)
+    assert (newer.family, newer.certain) == ("qwen2", False)
+    for sure in ("Qwen/Qwen3-8B", "Qwen2.5-7B", "Qwen-7B", "google/gemma-3-27b", "llama4", "openai/gpt-oss-120b"):
+        assert family_of(sure, families).certain, sure
 
 
 def test_one_card_in_full_and_unknown_ones(repo: Repo) -> None:
@@ -329,3 +335,14 @@ def test_one_card_in_full_and_unknown_ones(repo: Repo) -> None:
         query_history("qwen3", framework="vllm")
     with pytest.raises(InputUnusable):
         build_history(repo.path.parent)
+
+
+def test_notes_of_nothing_are_accepted_only_with_the_blocker_that_they_stand_for(tmp_path: Path) -> None:
+    file = tmp_path / "notes.json"
+    nothing: tuple[Any, ...] = ([], {"notes": []}, {"notes": [], "blocker": " "})
+    for told in nothing:
+        file.write_text(json.dumps(told))
+        done = CliRunner().invoke(command, ["check-notes", str(file)])
+        assert isinstance(done.exception, InputUnusable), told
+    file.write_text(json.dumps({"notes": [], "blocker": "no checkout here, and no network"}))
+    assert CliRunner().invoke(command, ["check-notes", str(file)]).exit_code == 0

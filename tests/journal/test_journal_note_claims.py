@@ -142,6 +142,13 @@ def test_what_is_not_merged_and_told_as_present_behaviour_is_refused(decision: s
     assert codes(note(decision)) == []
 
 
+def test_a_change_that_was_taken_back_is_not_told_as_present_either() -> None:
+    for honest in ("It was merged and then taken back.", "Merged, reverted by #13; find out why.", *HONEST_OPEN):
+        assert codes(note(honest, in_source=False)) == [], honest
+    for wrong in ("The recorded source has this change.", "SGLang already uses this fused path.", "源码中已有该优化。"):
+        assert codes(note(wrong, in_source=False)) == ["NOTE_TOLD_PRESENT"], wrong
+
+
 @pytest.mark.parametrize("decision", TOLD_AS_MEASURED)
 def test_a_figure_told_as_fact_without_a_record_is_refused(decision: str) -> None:
     assert codes(note(decision)) == ["NOTE_UNSOURCED"]
