@@ -32,7 +32,8 @@ _MIXERS = {"attention": "attention", "mla": "latent attention (MLA)", "linear_at
 def disagreements(lane: Lane, shape: ModelShape) -> list[str]:
     """What of the config the layers' kernels contradict, in words; empty where nothing does, or nothing can be told."""
     passes = [p for p in lane.passes if p.layers and not p.partial and not p.relative]
-    fitting = [p for p in passes if len(p.layers) in (shape.layers, (shape.layers or 0) + shape.drafts)][:_PASSES]
+    counts = (shape.layers, (shape.layers or 0) + shape.drafts)
+    fitting = [p for p in passes if p.given or len(p.layers) in counts][:_PASSES]
     if not fitting or shape.diffusion:
         return []
     found: dict[str, list[int]] = defaultdict(list)

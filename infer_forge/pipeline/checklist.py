@@ -84,6 +84,7 @@ def fill(
     counts = sorted({len(p.layers) for p in lane.passes if p.layers and not p.partial})
     chosen = {v.chosen.number for v in views}
     fits = {shape.layers, (shape.layers or 0) + shape.drafts} if shape else set[int | None]()
+    part = any(p.given for p in lane.passes) and not fits & set(counts) and not lane.against
     return {
         "1_inputs": {"inputs": [i.to_json() for i in report.header.inputs], "triage": triage, "ranks": [s.rank for s in found.ranks]},
         "2_model": {
@@ -91,7 +92,7 @@ def fill(
             "layers_in_config": shape.layers if shape else None,
             "drafts_in_config": shape.drafts if shape else None,
             "layers_found": counts or None,
-            "agrees": None if shape is None or not counts else bool(fits & set(counts)) and not lane.against,
+            "agrees": None if shape is None or not counts or part else bool(fits & set(counts)) and not lane.against,
             "disagreements": lane.against or None,
         },
         "3_passes": {

@@ -133,7 +133,10 @@ def label_of(
 
 
 def _agrees(lane: Lane, shape: ModelShape) -> bool:
-    counts = {len(p.layers) for p in lane.passes if p.layers and not p.partial}
+    whole = [p for p in lane.passes if p.layers and not p.partial]
+    counts = {len(p.layers) for p in whole}
+    if any(p.given and p.layers[-1].number < len(shape.types) for p in whole):
+        return not lane.against
     return bool(counts & {shape.layers, (shape.layers or 0) + shape.drafts}) and not lane.against
 
 

@@ -96,6 +96,8 @@ class Pass:
     """Why it is no whole pass; "" for a whole one."""
     relative: bool = False
     """Layer numbers count from the first layer seen, because neither end of the pass is there."""
+    given: bool = False
+    """It is read from a file that `--export` wrote, with the layer numbers of the trace that it comes from."""
     temperature: str = ""
     """`cold`, `warm-up` or `steady`; "" where it cannot be told."""
     evidence: str = ""

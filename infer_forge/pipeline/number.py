@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from infer_forge.pipeline.exported import layer_marks, numbers_of
 from infer_forge.pipeline.model import HALVES, Lane
 from infer_forge.pipeline.roles import Role, role_of
 from infer_forge.pipeline.segment import ATTENTION, BLOCK, FFN, Names, Template
@@ -54,6 +55,8 @@ class Draft:
     """Number of the micro-batch where two run side by side; -1 otherwise."""
     partial: str = ""
     relative: bool = False
+    given: bool = False
+    """The numbers of its layers are those of the trace that it was exported from."""
     head: int = field(default=0)
     """Rows of work before the first layer. tail: behind the last one."""
     tail: int = field(default=0)
@@ -140,13 +143,19 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     was cut off the annotation of the last pass tells when it ended, not that its kernels are all there.
     """
     torn = lane.trace.coverage.truncated is not None
+    marks = layer_marks(lane.trace)
     for draft in drafts:
         rows = draft.rows
         inside = [r for layer in draft.layers for h in layer.halves for r in h.rows]
         draft.head = int((rows < min(inside)).sum()) if inside else len(rows)
         draft.tail = int((rows > max(inside)).sum()) if inside else 0
+        starts: list[int] = (
+            [int(lane.trace.work.ts_ns[layer.halves[0].rows[0]]) for layer in draft.layers] if marks else []
+        )
+        numbers = numbers_of(starts, marks)
+        draft.given = numbers is not None
         for k, layer in enumerate(draft.layers):
-            layer.number = k
+            layer.number = numbers[k] if numbers else k
     sure = [d for d in drafts if _whole(d, lane)]
     usual, known = _usual(drafts), bool(sure)
     if not known and layers:
@@ -158,7 +167,7 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
     tailless = bool(inner) and not any(d.tail for d in inner)
     fits = {layers, (layers or 0) + more} if layers else set[int | None]()
     for draft in drafts:
-        if not draft.layers or not usual:
+        if not draft.layers or not usual or draft.given:
             continue
         edge = (draft.first or draft.last) and (draft.window < 0 or (torn and draft.last))
         short = len(draft.layers) < usual
@@ -188,7 +197,8 @@ def settle(drafts: list[Draft], layers: int | None, more: int, lane: Lane) -> No
         elif short:
             draft.partial = f"partial: {len(draft.layers)} layers outside of every annotation"
             draft.relative = True
-    if layers and usual and not fits & {usual, *(len(d.layers) for d in drafts)}:
+    given = any(d.given and d.layers[-1].number < layers + more for d in drafts) if layers else False
+    if layers and usual and not given and not fits & {usual, *(len(d.layers) for d in drafts)}:
         lane.against.append(f"the kernels show {usual} layers, the config {_told(layers, more)}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import UsageFault
+from infer_forge.pipeline.exported import SLICE
 from infer_forge.pipeline.model import HALVES, Lane
 from infer_forge.trace.columns import I64, CallKind, WorkKind
 from infer_forge.trace.model import Trace
@@ -113,7 +114,7 @@ def _tracks(lane: Lane, rows: I64, tag: str) -> Iterator[dict[str, Any]]:
             if mine:
                 w = lane.trace.work
                 end = max(int(w.ts_ns[r] + w.dur_ns[r]) for r in mine)
-                yield _slice(pid, f"layers{track}", f"layer {layer.number}", int(w.ts_ns[mine[0]]), end)
+                yield _slice(pid, f"layers{track}", SLICE.format(layer.number), int(w.ts_ns[mine[0]]), end)
 
 
 def _slice(pid: str, tid: str, name: str, start: int, end: int) -> dict[str, Any]:

@@ -359,6 +359,7 @@ def _pass(lane: Lane, draft: number.Draft, n: int, layers: list[Layer]) -> Pass:
         busy_ns=_busy(start, ends),
         partial=draft.partial,
         relative=draft.relative,
+        given=draft.given,
     )
 
 

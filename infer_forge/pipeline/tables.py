@@ -68,6 +68,8 @@ def note(p: Pass) -> str:
             f"layers {p.layers[0].number} to {p.layers[-1].number}"
             + (" counted from the first one seen" if p.relative else "")
         )
+    if p.given and p.layers:
+        parts.append(f"layers {p.layers[0].number} to {p.layers[-1].number} of an exported pass")
     if p.temperature in ("cold", "warm-up"):
         parts.append(f"{p.temperature}: {p.evidence}")
     if not p.layers:

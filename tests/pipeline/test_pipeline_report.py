@@ -244,6 +244,23 @@ def test_some_layers_of_every_rank_can_be_exported(tmp_path: Path) -> None:
     assert layers == {3, 4}
 
 
+@pytest.mark.parametrize("with_config", [True, False])
+def test_exported_layers_keep_their_numbers_and_types_when_they_are_read_again(
+    made: Callable[..., tuple[Path, Path]], tmp_path: Path, with_config: bool
+) -> None:
+    trace, shape = made(replace(SPECS["deepseek_v3"], ranks=1))
+    out = tmp_path / "some.json.gz"
+    run(trace, shape, stage="decode", export=out, export_layers=(1, 2, 3, 4))
+    again = run(out, shape if with_config else None)
+    passes, layers = again.tables["passes"].dicts(), again.tables["layers"].dicts()
+    assert [r["layer"] for r in layers] == [1, 2, 3, 4]
+    assert "layers 1 to 4 of an exported pass" in passes[0]["note"]
+    wanted = ["MLA+DENSE", "MLA+DENSE", "MLA+MOE", "MLA+MOE"]
+    assert [r["type"] for r in layers] == wanted
+    assert not [f for f in again.findings if f.code in ("LAYER_COUNT", "CONFIG_DISAGREES", "NO_WHOLE_PASS")]
+    assert {r["layer"] for r in run(out, shape, layer=3).tables["flow"].dicts()} == {3}
+
+
 def test_an_anchor_begins_every_layer_and_one_that_ends_it_is_told_so(made: Callable[..., tuple[Path, Path]]) -> None:
     trace, shape = made()
     begins = run(trace, shape, anchor="fused_qknorm", stage="decode")
