@@ -306,7 +306,8 @@ class Expander:
             return [v[:1] or [Word("")] for v in values]
         if name.isdigit() and scope.pos is not None:
             at = int(name) - 1
-            return [scope.pos[at] if 0 <= at < len(scope.pos) else [Word("")]]
+            split = next((f for f in scope.pos[: at + 1] if any(w.dyn and not w.quoted for w in f)), None)
+            return [split or (scope.pos[at] if 0 <= at < len(scope.pos) else [Word("")])]
         if name in ("@", "*") and scope.pos is not None:
             return [[w for f in scope.pos for w in f]]
         value = scope.env.get(name)

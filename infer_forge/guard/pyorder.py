@@ -48,6 +48,22 @@ _HANDED = frozenset((*SHELL_CALLS, *RUN_CALLS, *DELETE_CALLS, *MOVE_CALLS, "os.k
 """Calls that count when their function is handed to another one."""
 
 
+_BY_STAR = (
+    *_HANDED, "os.execv", "os.execvp", "os.execl", "os.execlp", "os.chmod", "os.chown", "os.environ", "os.chdir", "os.path", "os.link",
+    "os.symlink", "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "pathlib.Path", "psutil.process_iter",
+    "psutil.Process", "plumbum.local", "plumbum.cmd", "sys.executable",
+)  # fmt: skip
+"""What `from os import *` and the like bring in, as far as it is looked at."""
+
+
+def starred(node: ast.ImportFrom) -> dict[str, str]:
+    """Names behind `from MODULE import *`: the calls of that module that are looked at."""
+    if not any(n.name == "*" for n in node.names):
+        return {}
+    head = f"{node.module}."
+    return {name[len(head) :].split(".")[0]: name for name in _BY_STAR if name.startswith(head)}
+
+
 def keyword(node: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((k.value for k in node.keywords if k.arg == name), None)
@@ -81,6 +97,7 @@ class Order(Values):
                         name.name if name.asname else name.name.split(".")[0]
                     )
             elif isinstance(node, ast.ImportFrom):
+                self.imports.update(starred(node))
                 for name in node.names:
                     self.imports[name.asname or name.name] = f"{node.module}.{name.name}"
             elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):

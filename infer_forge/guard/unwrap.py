@@ -155,6 +155,13 @@ def launcher(cmd: Cmd, walk: Any) -> None:
         ):
             walk.emit(cmd.inner(cmd.argv[i:], cmd.name))
             return
+        if (
+            name.endswith(".py")
+            and not word.text.startswith("-")
+            and cmd.name in ("torchrun", "accelerate", "deepspeed")
+        ):
+            walk.emit(cmd.inner([Word("python"), *cmd.argv[i:]], cmd.name))
+            return
 
 
 def stranger(cmd: Cmd, walk: Any) -> None:
@@ -286,6 +293,7 @@ HANDLERS: dict[str, str] = {
     "cuda-gdb": "othercode.debugger",
     "lldb": "othercode.debugger",
     "sqlite3": "othercode.debugger",
+    "bpftrace": "othercode.generic",
     "expect": "othercode.script",
     "tclsh": "othercode.generic",
     "wish": "othercode.generic",

@@ -166,3 +166,33 @@ def test_hub_is_git_for_the_verbs_of_git(check: Any) -> None:
     assert check("hub push origin main").rule_id == "push.protected"
     assert check("hub reset --hard").rule_id == "traceable.discard"
     assert check("hub status").verdict == check("hub ci-status").verdict == "allow"
+
+
+def test_names_that_a_star_brings_in_are_followed(check: Any) -> None:
+    assert check("python -c \"from subprocess import *; check_call('kill 5000', shell=True)\"").verdict == "deny"
+    assert check("python -c \"from os import *; system('kill 5000')\"").verdict == "deny"
+    assert (
+        check("python -c \"from shutil import *; from pathlib import *; rmtree(Path('/data/models'))\"").verdict
+        == "deny"
+    )
+    assert check('python -c "from math import *; print(sqrt(2))"').verdict == "allow"
+
+
+def test_an_address_without_its_scheme_is_one_for_curl(check: Any) -> None:
+    assert check("curl -X POST vllm-prod:8000/shutdown").rule_id == "gate.server"
+    assert check("curl -X DELETE api.github.com/repos/o/r/git/refs/heads/x").verdict == "deny"
+    assert check("curl gpu08:30000/flush_cache").verdict == "ask"
+    assert check("curl -X POST localhost:31000/flush_cache").verdict == "allow"
+    assert check("curl -X PUT -d @out/x.json http://127.0.0.1:31000/x -o out/y.json").verdict == "allow"
+
+
+def test_words_that_an_unknown_word_splits_into_stay_unknown(check: Any) -> None:
+    assert check("for p in $(ps aux | grep vllm); do set -- $p; kill $2; done").verdict == "deny"
+    assert check("set -- 4242 x; kill $1").verdict == "allow"
+
+
+def test_a_script_that_a_launcher_of_ranks_gets_is_read(check: Any, tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text("import os\nos.system('docker rm -f vllm-prod')\n")
+    own = {"cwd": str(tmp_path), "owned_paths": [str(tmp_path)]}
+    for launcher in ("torchrun --nproc_per_node 2", "accelerate launch", "deepspeed --num_gpus 2"):
+        assert check(f"{launcher} clean.py --x 1", **own).verdict == "deny", launcher

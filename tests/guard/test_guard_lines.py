@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 LINES = Path(__file__).parent / "lines"
-ATTACKS = [f"attacks_{i}.txt" for i in range(1, 8)]
+ATTACKS = [f"attacks_{i}.txt" for i in range(1, 9)]
 ORDINARY = [f"ordinary_{i}.txt" for i in range(1, 5)]
 KINDS = ("deny ", "stop ", "pass ")
 

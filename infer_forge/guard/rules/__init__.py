@@ -11,7 +11,7 @@ from infer_forge.guard.model import ALLOW, Cmd, Hit, Word
 
 _PROGRAMS: dict[str, str] = {
     "process.kill": "kill tkill",
-    "process.by_name": "pkill killall skill snice slay killall5 xkill kill-port fkill",
+    "process.by_name": "pkill killall skill snice slay killall5 xkill kill-port fkill fkill-cli",
     "process.fuser": "fuser",
     "process.multiplexer": "tmux screen",
     "process.cluster": "ray serve pm2 supervisorctl start-stop-daemon loginctl jupyter",
@@ -45,8 +45,9 @@ _PROGRAMS: dict[str, str] = {
     "data.scratch": "pytest py.test",
     "files.clone": "git",
     "files.patched": "git patch",
-    "files.cache": "hf huggingface-cli transformers-cli",
+    "files.cache": "hf huggingface-cli transformers-cli modelscope",
     "files.ipc": "ipcrm",
+    "data.cleaner": "fdupes jdupes rdfind tmpreaper tmpwatch",
     "files.disk": (
         "mkfs fdisk parted sfdisk sgdisk gdisk wipefs mkswap blkdiscard hdparm nvme mdadm lvremove "
         "vgremove pvremove lvreduce cryptsetup zpool zfs btrfs badblocks"
@@ -54,7 +55,7 @@ _PROGRAMS: dict[str, str] = {
     "containers.docker": "docker podman nerdctl docker-compose",
     "containers.socket": "curl",
     "containers.other": "ctr crictl runc buildah skopeo apptainer singularity enroot lxc",
-    "schedulers.slurm": "scancel scontrol sacctmgr srun sbatch salloc bkill qdel condor_rm",
+    "schedulers.slurm": "scancel scontrol sacctmgr srun sbatch salloc bkill qdel condor_rm flux nomad",
     "schedulers.kubectl": "kubectl oc k9s",
     "schedulers.cluster": (
         "helm sky kubeadm kind minikube terraform tofu pulumi ansible-playbook modal runpodctl dstack"
@@ -75,7 +76,7 @@ _PROGRAMS: dict[str, str] = {
         "update-initramfs grub-install update-grub kmod"
     ),
     "env.machine": (
-        "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables nft ufw ip ifconfig tc route "
+        "date dmesg timedatectl hwclock ntpdate chronyc iptables ip6tables iptables-restore ip6tables-restore nft ufw ip ifconfig tc route "
         "hostname hostnamectl useradd userdel usermod groupadd passwd chpasswd visudo cpupower tuned-adm "
         "cpufreq-set wrmsr setpci crontab ulimit ethtool nmcli netplan adduser deluser cgdelete cgset cgcreate cgclassify "
         "ssh-copy-id wall ipmitool racadm ibportstate opensm fwupdmgr flint mstflint dmsetup journalctl logrotate"
@@ -96,6 +97,8 @@ _PROGRAMS: dict[str, str] = {
         "kaggle modelscope transfer croc wormhole magic-wormhole ffsend nc ncat netcat socat curl wget"
     ),
     "gate.database": "redis-cli psql mysql mariadb mongo mongosh etcdctl consul",
+    "data.fio": "fio",
+    "data.tunnel": "ngrok cloudflared bore lt localtunnel",
     "data.cleanup": "ollama mlflow dvc wandb npm ccache",
     "gate.publish": "twine npm cargo docker podman gh uv poetry flit hatch gem helm",
     "gate.web": "curl wget http https xh httpie",

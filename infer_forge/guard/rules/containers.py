@@ -77,6 +77,10 @@ def docker(cmd: Cmd, bench: Any) -> None:
         )
     elif verbs[0] in ("swarm", "service", "stack", "node", "plugin") and verb not in ("ls", "ps", "inspect", "logs"):
         bench.hit(DENY, "containers.cluster", f"{cmd.name} {' '.join(verbs)} changes a service that others use", cmd)
+    elif verbs[0] == "pod" and verb in ("rm", "stop", "kill", "restart", "pause"):
+        bench.hit(DENY, "containers.foreign", "whose pod this is is not proved", cmd)
+    elif verbs[0] == "context" and verb in ("use", "rm", "update", "import"):
+        bench.hit(ASK, "containers.engine", "this changes which container engine later commands reach", cmd)
     elif verbs[0] in ("system", "machine") and verb in ("reset", "rm", "stop", "migrate", "renumber"):
         bench.hit(DENY, "containers.prune", f"{cmd.name} {' '.join(verbs)} reaches all containers of the node", cmd)
     elif verb in ("run", "create") and verbs[0] not in ("secret", "config", "volume", "network", "context"):

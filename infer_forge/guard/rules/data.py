@@ -255,6 +255,36 @@ def scratch(cmd: Cmd, bench: Any) -> None:
         remove(cmd.inner([Word("rm"), Word("-rf"), folder], cmd.name), bench)
 
 
+def cleaner(cmd: Cmd, bench: Any) -> None:
+    """Tools that look for files below folders and delete them: duplicates, old files."""
+    from infer_forge.guard.rules.files import remove
+
+    words = cmd.words()[1:]
+    deletes = {
+        "fdupes": flag(cmd, "d", "--delete"),
+        "jdupes": flag(cmd, "d", "--delete"),
+        "rdfind": "-deleteduplicates true" in " ".join(words),
+    }.get(cmd.name, not flag(cmd, "t", "--test"))
+    targets = [w for w in cmd.argv[1:] if "/" in w.text or w.dyn or w.text == "."]
+    if deletes and targets:
+        remove(cmd.inner([Word("rm"), Word("-rf"), *targets], cmd.name), bench)
+
+
+def fio(cmd: Cmd, bench: Any) -> None:
+    """fio that writes to a disk itself, not to a file."""
+    text = " ".join(cmd.words()[1:])
+    if re.search(r"--filename=/dev/(?!shm/)", text) and re.search(r"--(?:rw|readwrite)=\w*w", text):
+        bench.hit(DENY, "files.disk", "fio writes over the disk", cmd)
+
+
+def tunnel(cmd: Cmd, bench: Any) -> None:
+    """ngrok, cloudflared and their kin: a server of this node is opened to the internet."""
+    if cmd.name == "cloudflared" and "tunnel" not in cmd.words()[1:3]:
+        return
+    if not any(w in ("--help", "-h", "--version", "version", "help") for w in cmd.words()[1:]):
+        _ask("this opens a server of the node to the internet", cmd, bench)
+
+
 def compress(cmd: Cmd, bench: Any) -> None:
     """gzip and its kin put another file in the place of each, unless they keep it."""
     from infer_forge.guard.rules.files import remove

@@ -415,7 +415,7 @@ def clone(cmd: Cmd, bench: Any) -> None:
 def cache(cmd: Cmd, bench: Any) -> None:
     """hf cache rm and the like: the shared model cache."""
     texts = [t for t in cmd.words()[1:] if not t.startswith("-")]
-    deleting = texts[:1] in (["delete-cache"], ["scan-cache-delete"]) or (
+    deleting = texts[:1] in (["delete-cache"], ["scan-cache-delete"], ["clear-cache"]) or (
         texts[:1] == ["cache"] and any(t in ("rm", "delete", "prune", "clean", "clear") for t in texts[1:2])
     )
     if not deleting:

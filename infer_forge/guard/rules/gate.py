@@ -44,13 +44,24 @@ _FORGE_HOSTS = re.compile(
 )
 
 
+_ADDRESS = re.compile(
+    r"^(?:https?://|(?:localhost|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+|[A-Za-z0-9][\w.-]*(?=:\d))(?::\d+)?/)"
+)
+"""What curl takes for an address: with its scheme, or a host with a dot or a port and a path behind it."""
+_ACTS = re.compile(
+    r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)"
+)
+_ACTS_ON_GET = re.compile(
+    r"/(?:flush_cache|release_memory_occupation|resume_memory_occupation|clear_hicache_storage_backend)(?:$|\?)"
+)
+"""SGLang's http_server takes GET for these as well as POST."""
 _LOCAL = re.compile(r"^(?:localhost|127\.|0\.0\.0\.0|\[::1\])")
 
 
 def web(cmd: Cmd, bench: Any) -> None:
     """Requests that change something: on forges and production endpoints they need a person."""
     words = cmd.argv
-    urls = [w.text for w in words[1:] if re.match(r"^https?://", w.text)]
+    urls = [w.text if "://" in w.text else f"http://{w.text}" for w in words[1:] if _ADDRESS.match(w.text)]
     method = option(cmd, "-X", "--request", "--method")
     sends = any(re.match(r"^(?:-d|--data|--json|-F|--form|-T|--upload|--post)", w.text) for w in words[1:])
     name = method.text.upper() if method is not None and method.text else "POST" if sends else "GET"
@@ -60,7 +71,7 @@ def web(cmd: Cmd, bench: Any) -> None:
             "POST" if any(re.search(r":?=", w.text) for w in words[2:]) else "GET",
         )
     if name in ("GET", "HEAD", "OPTIONS"):
-        return
+        urls = [u for u in urls if name == "GET" and _ACTS_ON_GET.search(u)]
     body = " ".join(w.text for w in words)
     for url in urls:
         host = host_of(url)
@@ -79,10 +90,7 @@ def web(cmd: Cmd, bench: Any) -> None:
         elif name in ("DELETE", "PUT", "PATCH") and not _LOCAL.match(host) and not bench.ctx.claims_node(host):
             why = f"{name} changes something at {host}, which is no node of this run"
             bench.hit(ASK, "gate.server", why, cmd, targets=(host,))
-        elif re.search(
-            r"/(?:shutdown|sleep|reset_prefix_cache|flush_cache|abort_request|update_weights\w*|release_memory_occupation|unload\w*)(?:$|\?)",
-            url,
-        ):
+        elif _ACTS.search(url) or _ACTS_ON_GET.search(url):
             port = re.search(r":(\d+)(?:/|$)", url.split("//", 1)[1])
             local = _LOCAL.match(host)
             if not (local and port and bench.ctx.port(int(port.group(1))) == "owned"):

@@ -61,8 +61,31 @@ def slurm(cmd: Cmd, bench: Any) -> None:
             f"scontrol {verb} is an administrator's action or reaches a job that is not proved to be this run's",
             cmd,
         )
+    elif cmd.name in ("flux", "nomad"):
+        _other(texts, cmd, bench)
     elif cmd.name == "sacctmgr" and not any(t in ("show", "list", "dump") for t in texts):
         bench.hit(DENY, "schedulers.admin", "sacctmgr changes the cluster's accounts", cmd)
+
+
+def _other(texts: list[str], cmd: Cmd, bench: Any) -> None:
+    """Flux and Nomad: what ends or drains; their jobs carry no proof that the guard can see."""
+    plain = [t for t in texts if not t.startswith("-")]
+    verb = " ".join(plain[:2])
+    if (cmd.name == "flux" and plain[:1] in (["cancel"], ["kill"], ["pkill"])) or re.match(
+        r"job (?:cancel|kill|raise)", verb
+    ):
+        rule = (
+            "schedulers.by_name"
+            if flag(cmd, "u", "--all", "--user") or plain[:1] == ["pkill"]
+            else "schedulers.foreign"
+        )
+        bench.hit(DENY, rule, f"{cmd.name} {verb} ends jobs that are not proved to be this run's", cmd)
+    elif re.match(r"(?:job )?(?:stop|restart|revert|scale)\b", verb) or verb in ("alloc stop", "alloc restart"):
+        bench.hit(
+            DENY, "schedulers.foreign", f"{cmd.name} {verb} reaches a job that is not proved to be this run's", cmd
+        )
+    elif re.match(r"(?:node (?:drain|eligibility|purge)|system gc|resource drain|queue (?:stop|drain))", verb):
+        bench.hit(DENY, "schedulers.admin", f"{cmd.name} {verb} is an administrator's action", cmd)
 
 
 def _job(piece: str, word: Word, cmd: Cmd, bench: Any) -> None:
