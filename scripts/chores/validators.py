@@ -84,7 +84,9 @@ def claude_plugin(exe: str, home: str) -> list[str]:
 
 def inspector(exe: str, home: str) -> list[str]:
     """Portability of every tool schema."""
-    return [_run([exe, "--cli", FORGE, "serve", "--toolsets", "all", "--method", "tools/list", "--strict"], home)]
+    patient = ["--connect-timeout", f"{LIMIT_S * 500}"]  # ms: a busy machine starts a server late
+    served = [FORGE, "serve", "--toolsets", "all"]
+    return [_run([exe, "--cli", *served, "--method", "tools/list", "--strict", *patient], home)]
 
 
 def conformance(exe: str, home: str) -> list[str]:
@@ -106,7 +108,7 @@ def _served(home: str) -> Generator[str]:
         [FORGE, "serve", "--http", f"127.0.0.1:{port}"], env=environment, stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 break
@@ -125,6 +127,10 @@ def _lacks(name: str, exe: str) -> str:
     done = subprocess.run(
         [exe, *words], env={**os.environ, "PATH": search_path()}, capture_output=True, text=True, timeout=LIMIT_S
     )
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it says nothing"]
+        fault = next((line for line in said if "Error" in line), said[-1])
+        return f"does not run here: {fault.strip()}"
     return "" if needed in done.stdout else f"is too old to know {needed}"
 
 
