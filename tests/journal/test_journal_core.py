@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.base.records import InputFile
 from infer_forge.journal import (
-    Record,
     add,
     compare,
     compare_records,
@@ -34,42 +32,7 @@ from infer_forge.journal.model import Idea, VersionRange
 from infer_forge.journal.search import facets, search
 from infer_forge.journal.versions import in_range, version_key
 from infer_forge.journal.words import terms
-
-WHEN = datetime.datetime(2026, 11, 1, tzinfo=datetime.timezone.utc)
-CONTRACT = "1" * 64
-POINT: dict[str, Any] = {
-    "model": {"id": "Qwen/Qwen3-8B", "precision": "bf16"},
-    "serving_topology": {"architecture": "colocated_pd", "tp": 1},
-    "runtime_profile": {"framework": "sglang", "version": "0.5.23"},
-    "accelerator_platform": {"gpu_model": "H200", "gpu_count": 1},
-}
-
-
-def note(title: str, body: str = "", **more: Any) -> Record:
-    return markdown.make({"kind": "note", "title": title, "created": WHEN, "body": body, **more})
-
-
-def result(value: float, *, framework: str = "sglang", **more: Any) -> Record:
-    point = {**POINT, "runtime_profile": {"framework": framework, "version": "1"}}
-    fields: dict[str, Any] = {
-        "kind": "result",
-        "title": f"{framework} reaches {value}",
-        "created": WHEN,
-        "claim": "model_e2e",
-        "metric": "output_throughput",
-        "value": value,
-        "unit": "tok/s",
-        "higher_is_better": True,
-        "contract_sha256": CONTRACT,
-        "deployment_point": point,
-    }
-    return markdown.make(fields | more)
-
-
-@pytest.fixture
-def store() -> Any:
-    with open_store() as opened:
-        yield opened
+from tests.journal.journal_records import CONTRACT, POINT, WHEN, note, result
 
 
 def found(store: Store, query: str, **filters: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.cli.journal import command
-from infer_forge.journal import add, facet_report, markdown, open_store
+from infer_forge.journal import add, facet_report, markdown
 from infer_forge.journal.dimensions import DIMENSIONS, FACETS, FILTERS
 from infer_forge.journal.search import facets, search
 
@@ -39,12 +38,6 @@ WANTED = {
 
 def made(created: str, **more: Any) -> Any:
     return markdown.make({"kind": "note", "title": "a note", "created": created, **more})
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with open_store() as opened:
-        yield opened
 
 
 @pytest.fixture

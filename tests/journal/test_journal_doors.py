@@ -18,7 +18,7 @@ from mcp.client import Client
 from mcp_types import ResourceTemplateReference
 
 from infer_forge.base.errors import InputUnusable
-from infer_forge.base.gitstore import Changes
+from infer_forge.base.gitstore import Changes, Store
 from infer_forge.cli.main import main
 from infer_forge.journal import add, exchange, get, markdown, open_store
 from infer_forge.journal.exchange import export, import_notes, import_pitfalls, read_mapping
@@ -27,8 +27,7 @@ from infer_forge.journal.search import search
 from infer_forge.journal.shipped import records
 from infer_forge.journal.store import REF
 from infer_forge_mcp.server import make_server
-
-WHEN = "2026-11-01T00:00:00Z"
+from tests.journal.journal_records import WHEN, note
 
 
 @dataclass
@@ -108,7 +107,7 @@ def test_a_mistake_gets_its_exit_code_and_no_traceback(words: list[str], code: i
     assert done.stdout == ""
 
 
-def test_lint_of_contradicting_records_exits_with_4() -> None:
+def test_lint_of_contradicting_records_exits_with_4(store: Store) -> None:
     fields: dict[str, Any] = {
         "kind": "result",
         "created": WHEN,
@@ -116,8 +115,7 @@ def test_lint_of_contradicting_records_exits_with_4() -> None:
         "metric": "t",
         "dims": {"gpu": ["H200"]},
     }
-    with open_store() as store:
-        add(store, [markdown.make({**fields, "title": f"value {v}", "value": v}) for v in (1.0, 9.0)])
+    add(store, [markdown.make({**fields, "title": f"value {v}", "value": v}) for v in (1.0, 9.0)])
     assert cli("wiki", "build").returncode == 0
     done = cli("wiki", "lint")
     assert done.returncode == 4
@@ -127,7 +125,7 @@ def test_lint_of_contradicting_records_exits_with_4() -> None:
 # Import and export
 
 
-def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path) -> None:
+def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path, store: Store) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "a.md").write_text("---\nmachine: H200\nsubject: old finding\n---\nmoe is slow\n")
@@ -141,14 +139,13 @@ def test_a_team_s_notes_come_in_by_a_mapping_and_faults_are_told(tmp_path: Path)
     (notes / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     mapping = tmp_path / "map.yaml"
     mapping.write_text("fields: {subject: title}\ndims: {machine: gpu}\ndefaults: {kind: note}\n")
-    with open_store() as store:
-        first = import_notes(store, notes, read_mapping(mapping))
-        again = import_notes(store, notes, read_mapping(mapping))
-        assert again.extra["ids"] == first.extra["ids"]
-        assert len(first.extra["ids"]) == 6
-        assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md", "g.json"]
-        assert [(*r[:2], Path(r[2]).name) for r in first.tables["other_files"].rows] == [(".bin", 1, "e.bin")]
-        assert [h.fields["title"] for h in search(store, "moe", {"gpu": ["NVIDIA H200"]})] == ["old finding"]
+    first = import_notes(store, notes, read_mapping(mapping))
+    again = import_notes(store, notes, read_mapping(mapping))
+    assert again.extra["ids"] == first.extra["ids"]
+    assert len(first.extra["ids"]) == 6
+    assert sorted(Path(r[0]).name for r in first.tables["refused"].rows) == ["c.jsonl:2", "d.md", "g.json"]
+    assert [(*r[:2], Path(r[2]).name) for r in first.tables["other_files"].rows] == [(".bin", 1, "e.bin")]
+    assert [h.fields["title"] for h in search(store, "moe", {"gpu": ["NVIDIA H200"]})] == ["old finding"]
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
@@ -167,36 +164,33 @@ def test_an_import_of_which_nothing_can_be_read_fails_and_says_what_was_refused(
     assert cli("import", str(notes), *words).returncode == 0
 
 
-def test_a_note_in_another_encoding_is_refused_and_not_kept_garbled(tmp_path: Path) -> None:
+def test_a_note_in_another_encoding_is_refused_and_not_kept_garbled(tmp_path: Path, store: Store) -> None:
     (tmp_path / "a.md").write_bytes("# 激活量化\n".encode("gb18030"))
     (tmp_path / "b.md").write_bytes("# from windows\n".encode("utf-16"))
     (tmp_path / "c.jsonl").write_bytes(b'\xef\xbb\xbf{"title": "behind a mark"}\n{"title": "\xb5"}\n')
-    with open_store() as store:
-        report = import_notes(store, tmp_path, read_mapping(None))
-        assert [get(store, i).title for i in report.extra["ids"]] == ["behind a mark"]
+    report = import_notes(store, tmp_path, read_mapping(None))
+    assert [get(store, i).title for i in report.extra["ids"]] == ["behind a mark"]
     assert [Path(r[0]).name for r in report.tables["refused"].rows] == ["a.md", "b.md", "c.jsonl:2"]
     assert all("UTF-8" in r[1] for r in report.tables["refused"].rows)
 
 
 def test_a_line_that_is_too_long_is_told_and_those_behind_it_come_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     monkeypatch.setattr(exchange, "_MOST_BYTES", 100)
     long = json.dumps({"title": "long " * 100})
     (tmp_path / "a.jsonl").write_text(f'{{"title": "first"}}\n{long}\n\n{{"title": "last"}}\n{long}')
-    with open_store() as store:
-        report = import_notes(store, tmp_path, read_mapping(None))
-        assert [get(store, i).title for i in report.extra["ids"]] == ["first", "last"]
+    report = import_notes(store, tmp_path, read_mapping(None))
+    assert [get(store, i).title for i in report.extra["ids"]] == ["first", "last"]
     assert [Path(r[0]).name for r in report.tables["refused"].rows] == ["a.jsonl:2", "a.jsonl:5"]
 
 
-def test_an_empty_note_is_told_as_empty_and_a_short_one_is_named_by_its_file(tmp_path: Path) -> None:
+def test_an_empty_note_is_told_as_empty_and_a_short_one_is_named_by_its_file(tmp_path: Path, store: Store) -> None:
     (tmp_path / "a.md").write_text("\n")
     (tmp_path / "b.jsonl").write_text("{}\n")
     (tmp_path / "c.md").write_text("ok")
-    with open_store() as store:
-        report = import_notes(store, tmp_path, read_mapping(None))
-        assert [get(store, i).title for i in report.extra["ids"]] == ["c.md"]
+    report = import_notes(store, tmp_path, read_mapping(None))
+    assert [get(store, i).title for i in report.extra["ids"]] == ["c.md"]
     assert [(Path(r[0]).name, r[1]) for r in report.tables["refused"].rows] == [
         ("a.md", "is empty"),
         ("b.jsonl:1", "is empty"),
@@ -228,36 +222,25 @@ def test_the_answer_of_an_import_never_overwrites_a_note(tmp_path: Path) -> None
     assert note.read_text() == "# a note\n"
 
 
-def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Path) -> None:
+def test_an_export_read_into_another_journal_gives_the_same_records(tmp_path: Path, store: Store) -> None:
     file = tmp_path / "all.jsonl"
-    with open_store() as store:
-        ids = add(
-            store,
-            [
-                markdown.make(
-                    {
-                        "kind": "note",
-                        "title": f"n {i}",
-                        "created": WHEN,
-                        "body": "b\n",
-                        "dims": {"gpu": ["H200"], "model": ["Qwen3-8B", "GLM-4.6"]},
-                        "extra": {"ticket": f"T-{i}"},
-                    }
-                )
-                for i in range(3)
-            ],
-        )
-        file.write_bytes(b"".join(export(store)))
+    ids = add(
+        store,
+        [
+            note(f"n {i}", "b\n", dims={"gpu": ["H200"], "model": ["Qwen3-8B", "GLM-4.6"]}, extra={"ticket": f"T-{i}"})
+            for i in range(3)
+        ],
+    )
+    file.write_bytes(b"".join(export(store)))
     with open_store(tmp_path / "other.git") as other:
         assert sorted(import_notes(other, file, read_mapping(None)).extra["ids"]) == sorted(ids)
 
 
 @pytest.mark.parametrize("body", ["b\n", "no line end", "b\n\n", "---\nx\n", ""])
-def test_a_record_shown_as_markdown_comes_back_as_the_same_record(body: str, tmp_path: Path) -> None:
+def test_a_record_shown_as_markdown_comes_back_as_the_same_record(body: str, tmp_path: Path, store: Store) -> None:
     fields = {"kind": "note", "title": "n: 1", "created": WHEN, "body": body, "extra": {"ticket": "T-1"}}
     lost = {"path": str(tmp_path / "lost\nkind: result"), "sha256": "a" * 64}
-    with open_store() as store:
-        (one,) = add(store, [markdown.make({**fields, "artifacts": [lost]})])
+    (one,) = add(store, [markdown.make({**fields, "artifacts": [lost]})])
     file = tmp_path / "shown.md"
     assert cli("show", one, "--format", "md", "--out", str(file)).returncode == 0
     assert "# [warning] ARTIFACT_GONE: " in file.read_text()
@@ -266,49 +249,47 @@ def test_a_record_shown_as_markdown_comes_back_as_the_same_record(body: str, tmp
         assert get(other, one).body == body
 
 
-def test_a_file_of_the_store_comes_in_as_the_same_record_and_an_edited_one_as_another(tmp_path: Path) -> None:
+def test_a_file_of_the_store_comes_in_as_the_same_record_and_an_edited_one_as_another(
+    tmp_path: Path, store: Store
+) -> None:
     file = tmp_path / "notes" / "one.md"
     file.parent.mkdir()
-    record = markdown.make({"kind": "note", "title": "n 1", "created": WHEN, "body": "two\r\nlines\r\n"})
-    with open_store() as store:
-        (one,) = add(store, [record])
-        file.write_bytes(markdown.write(get(store, one)).encode())
-        assert import_notes(store, file.parent, read_mapping(None)).extra["ids"] == [one]
-        file.write_bytes(file.read_bytes() + b"and more\n")
-        (edited,) = import_notes(store, file.parent, read_mapping(None)).extra["ids"]
-        assert edited != one
-        assert get(store, edited).extra == {}
-        assert get(store, edited).source is None
+    record = note("n 1", "two\r\nlines\r\n")
+    (one,) = add(store, [record])
+    file.write_bytes(markdown.write(get(store, one)).encode())
+    assert import_notes(store, file.parent, read_mapping(None)).extra["ids"] == [one]
+    file.write_bytes(file.read_bytes() + b"and more\n")
+    (edited,) = import_notes(store, file.parent, read_mapping(None)).extra["ids"]
+    assert edited != one
+    assert get(store, edited).extra == {}
+    assert get(store, edited).source is None
 
 
-def test_an_id_of_a_team_s_own_kind_is_kept_and_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+def test_an_id_of_a_team_s_own_kind_is_kept_and_a_byte_order_mark_is_no_text(tmp_path: Path, store: Store) -> None:
     (tmp_path / "a.jsonl").write_text('{"id": "OPS-17", "title": "from lines", "text": "x"}\n')
     (tmp_path / "b.md").write_bytes(b"\xef\xbb\xbf---\r\ntitle: from windows\r\nid: OPS-18\r\n---\r\nx\r\n")
-    with open_store() as store:
-        found = [get(store, i) for i in import_notes(store, tmp_path, read_mapping(None)).extra["ids"]]
+    found = [get(store, i) for i in import_notes(store, tmp_path, read_mapping(None)).extra["ids"]]
     assert [(r.title, r.extra) for r in found] == [("from lines", {"id": "OPS-17"}), ("from windows", {"id": "OPS-18"})]
     assert found[1].body == "x\n"
 
 
-def test_a_broken_file_in_the_store_hides_no_other(tmp_path: Path) -> None:
-    with open_store() as store:
-        (one,) = add(store, [markdown.make({"kind": "note", "title": "a whole one", "created": WHEN})])
-        broken: dict[str, bytes | str] = {"records/202601/aa/broken.md": "no front matter"}
-        store.update(REF, lambda _: Changes(put=broken), "by hand")
-        assert [h.id for h in search(store, "whole")] == [one]
-        faults: list[tuple[str, str]] = []
-        assert len(list(export(store, faults))) == 1
-        assert [p for p, _ in faults] == ["records/202601/aa/broken.md"]
+def test_a_broken_file_in_the_store_hides_no_other(tmp_path: Path, store: Store) -> None:
+    (one,) = add(store, [note("a whole one")])
+    broken: dict[str, bytes | str] = {"records/202601/aa/broken.md": "no front matter"}
+    store.update(REF, lambda _: Changes(put=broken), "by hand")
+    assert [h.id for h in search(store, "whole")] == [one]
+    faults: list[tuple[str, str]] = []
+    assert len(list(export(store, faults))) == 1
+    assert [p for p, _ in faults] == ["records/202601/aa/broken.md"]
     assert answer("wiki", "build")["tables"]["no_records"]["rows"][0][0] == "records/202601/aa/broken.md"
 
 
-def test_the_shipped_pitfalls_are_the_same_records_in_the_store() -> None:
-    with open_store() as store:
-        assert len(search(store, "", {"kind": ["pitfall"]}, limit=50)) == 11
-        assert set(import_pitfalls(store).extra["ids"]) == set(records())
-        hits = search(store, "", {"kind": ["pitfall"]}, limit=50)
-        assert len(hits) == 11
-        assert get(store, hits[0].id).applies_to
+def test_the_shipped_pitfalls_are_the_same_records_in_the_store(store: Store) -> None:
+    assert len(search(store, "", {"kind": ["pitfall"]}, limit=50)) == 11
+    assert set(import_pitfalls(store).extra["ids"]) == set(records())
+    hits = search(store, "", {"kind": ["pitfall"]}, limit=50)
+    assert len(hits) == 11
+    assert get(store, hits[0].id).applies_to
 
 
 def test_a_mapping_with_unknown_names_is_refused(tmp_path: Path) -> None:
@@ -336,15 +317,14 @@ def test_a_mapping_of_another_shape_is_refused(text: str, why: str, tmp_path: Pa
         read_mapping(mapping)
 
 
-def test_a_mapping_may_name_the_text_and_what_has_another_shape_than_ours_is_kept(tmp_path: Path) -> None:
+def test_a_mapping_may_name_the_text_and_what_has_another_shape_than_ours_is_kept(tmp_path: Path, store: Store) -> None:
     (tmp_path / "a.jsonl").write_text(
         '{"title": "one", "content": "told", "dims": [1], "extra": "more", "tags": {"gpu": "H200"}}\n'
     )
     mapping = tmp_path / "map.yaml"
     mapping.write_text("fields: {content: body, tags: dims}\ndefaults: {extra: {team: x}}\n")
-    with open_store() as store:
-        (one,) = import_notes(store, tmp_path / "a.jsonl", read_mapping(mapping)).extra["ids"]
-        record = get(store, one)
+    (one,) = import_notes(store, tmp_path / "a.jsonl", read_mapping(mapping)).extra["ids"]
+    record = get(store, one)
     assert record.body == "told"
     assert record.extra == {"team": "x", "dims": [1], "extra": "more"}
     assert record.dims == {"gpu": ["NVIDIA H200"]}
@@ -364,11 +344,12 @@ def test_a_mapping_may_name_the_text_and_what_has_another_shape_than_ours_is_kep
         ("created: '0900-01-01T00:00:00Z'", "no date"),
     ],
 )
-def test_one_note_that_cannot_be_a_record_is_told_and_stops_no_other(head: str, why: str, tmp_path: Path) -> None:
+def test_one_note_that_cannot_be_a_record_is_told_and_stops_no_other(
+    head: str, why: str, tmp_path: Path, store: Store
+) -> None:
     (tmp_path / "a.md").write_text(f"---\ntitle: bad one\n{head}\n---\n")
     (tmp_path / "b.md").write_text("---\ntitle: good one\n---\n")
-    with open_store() as store:
-        report = import_notes(store, tmp_path, read_mapping(None))
+    report = import_notes(store, tmp_path, read_mapping(None))
     assert len(report.extra["ids"]) == 1
     ((place, told),) = report.tables["refused"].rows
     assert Path(place).name == "a.md"
@@ -421,9 +402,8 @@ def test_a_wrong_record_is_told_to_the_model() -> None:
     assert call("search_pr_history", {"model": "qwen3"}).is_error
 
 
-def test_a_record_is_a_resource() -> None:
-    with open_store() as store:
-        (one,) = add(store, [markdown.make({"kind": "note", "title": "as a resource", "created": WHEN})])
+def test_a_record_is_a_resource(store: Store) -> None:
+    (one,) = add(store, [note("as a resource")])
 
     async def read() -> Any:
         async with Client(make_server()) as client:
@@ -434,9 +414,8 @@ def test_a_record_is_a_resource() -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-def test_a_client_can_have_the_id_of_a_record_completed(era: Literal["legacy", "auto"]) -> None:
-    with open_store() as store:
-        made = add(store, [markdown.make({"kind": "note", "title": f"n {i}", "created": WHEN}) for i in range(3)])
+def test_a_client_can_have_the_id_of_a_record_completed(era: Literal["legacy", "auto"], store: Store) -> None:
+    made = add(store, [note(f"n {i}") for i in range(3)])
 
     async def ask(uri: str, start: str) -> list[str]:
         async with Client(make_server(), mode=era) as client:

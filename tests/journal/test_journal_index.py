@@ -15,18 +15,11 @@ from hypothesis import strategies as st
 from infer_forge.base import workers
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.gitstore import Changes, Store
-from infer_forge.journal import add, index_helpers, markdown, open_store, words
+from infer_forge.journal import add, index_helpers, markdown, words
 from infer_forge.journal.index import ask, index_file
 from infer_forge.journal.model import Record, new_id
 from infer_forge.journal.search import search
 from infer_forge.journal.store import REF, record_path
-
-
-@pytest.fixture
-def store() -> Any:
-    with open_store() as opened:
-        yield opened
-
 
 OTHER_VERSION = "from infer_forge.journal import index_helpers as h; h.COLUMNS = ('id',); h.serve()"
 

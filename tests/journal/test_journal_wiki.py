@@ -12,15 +12,10 @@ import pytest
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.journal import add, build_wiki, lint_wiki, markdown, open_store
+from infer_forge.journal import add, build_wiki, lint_wiki, markdown
 from infer_forge.journal.wiki_pages import slug
 from infer_forge.journal.wiki_site import web_server
-
-WHEN = "2026-11-01T00:00:00Z"
-
-
-def note(title: str, body: str = "", **more: Any) -> Any:
-    return markdown.make({"kind": "note", "title": title, "created": WHEN, "body": body, **more})
+from tests.journal.journal_records import WHEN, note
 
 
 def result(value: float, **more: Any) -> Any:
@@ -35,12 +30,6 @@ def result(value: float, **more: Any) -> Any:
         "dims": {"gpu": ["H200"], "kernel_family": ["moe"]},
     }
     return markdown.make(fields | more)
-
-
-@pytest.fixture
-def store() -> Any:
-    with open_store() as opened:
-        yield opened
 
 
 def rules(store: Store, folder: Path) -> dict[str, int]:
