@@ -123,7 +123,9 @@ def open_block(
 
 
 def _require_turn(task: Task) -> None:
-    """Whether the next block may be opened now."""
+    """Whether the next block may be opened now: also on a goal that is met, when a review said no."""
+    from infer_forge.tasks.goal import review_that_holds
+
     if task.status != ACTIVE:
         raise GateRefused(
             f"the task is {task.status}{f': {task.reason}' if task.reason else ''}",
@@ -142,7 +144,7 @@ def _require_turn(task: Task) -> None:
         checks = [g for g in task.goal_checks if g["seq"] > task.blocks[-1].closed_seq]
         if not checks:
             raise GateRefused("no goal check followed the last block", next_step=f"infer-forge task goal-met {task.id}")
-        if checks[-1]["verdict"] == "met":
+        if checks[-1]["verdict"] == "met" and review_that_holds(task) is None:
             raise GateRefused("the goal is met: write the deliverable", next_step=f"infer-forge task deliver {task.id}")
 
 

@@ -17,10 +17,20 @@ from infer_forge.tasks import fencing, reproduction
 from infer_forge.tasks.archive import archive
 from infer_forge.tasks.define import verify
 from infer_forge.tasks.events import Event
-from infer_forge.tasks.goal import MET, goal_met, reviews
+from infer_forge.tasks.goal import MET, goal_met, review_that_holds, reviews
 from infer_forge.tasks.predicates import Lookups
 from infer_forge.tasks.readonly import denied_writes, leave_profile
-from infer_forge.tasks.state import ACTIVE, DEFINED, DELIVERED, HANDED_OFF, Task, fold, load, require_open
+from infer_forge.tasks.state import (
+    ACTIVE,
+    BUDGET_EXHAUSTED,
+    DEFINED,
+    DELIVERED,
+    HANDED_OFF,
+    Task,
+    fold,
+    load,
+    require_open,
+)
 
 HANDOFF_OUTCOMES = ("follow_up", "abandoned")
 
@@ -63,11 +73,9 @@ def deliver(
     ]
     checks += [("claims", "unknown", s) for s in unseen]
     failed = [f"{rule}: {seen}" for rule, result, seen in checks if result != "pass"]
-    failed += [
-        f"review: {r['person']} said no to block {r['block']} (task decide answers it again)"
-        for r in reviews(task)
-        if r["answer"] == "no"
-    ]
+    held = review_that_holds(task)
+    if held is not None:
+        failed.append(f"review: {held['person']} said no to block {held['block']} (task decide answers it again)")
     failed += _capability_faults(store, task, capability, baseline, accepted_by)
     if verdict != MET or failed:
         raise GateRefused(
@@ -146,9 +154,12 @@ def _in_force(store: Store) -> dict[str, Any]:
 
 
 def _require_quiet(task: Task, *, active: bool) -> None:
-    """Nothing is under way; a deliverable comes from an active task, a handoff from any that has not ended."""
+    """Nothing is under way; a deliverable comes from an active task, a handoff from any that has not ended.
+
+    What met the goal with the last of its budget is delivered too: the budget limits work, and no work is left.
+    """
     require_open(task, locked=active)
-    if active and task.status != ACTIVE:
+    if active and task.status not in (ACTIVE, BUDGET_EXHAUSTED):
         raise GateRefused(
             f"the task is {task.status}{f': {task.reason}' if task.reason else ''}",
             where=task.id,

@@ -144,9 +144,10 @@ def review_statement(number: int) -> str:
 
 
 def reviews(task: Task) -> list[dict[str, Any]]:
-    """Closed blocks that name a reviewer, each with the newest answer: `{block, reviewer, answer, person, account, stand_in}`.
+    """Closed blocks that name a reviewer, with the newest answer: `{block, reviewer, answer, person, stand_in, account, waits}`.
 
-    `answer` is None while nobody answered; `account` is the one that wrote the answer, `person` the name that was given.
+    `answer` is None while nobody answered; `account` is the one that wrote the answer, `person` the name that was given. It
+    waits for the reviewer while there is no answer, and again when a block was closed after a no.
     """
     newest = {d["statement"]: d for d in task.decisions}
     found: list[dict[str, Any]] = []
@@ -156,13 +157,20 @@ def reviews(task: Task) -> list[dict[str, Any]]:
             continue
         said = newest.get(review_statement(block.number), {})
         told = {name: said.get(name) for name in ("answer", "person", "stand_in")}
-        found.append({"block": block.number, "reviewer": reviewer, **told, "account": said.get("by")})
+        more = any(b.closed_seq > int(said.get("seq") or 0) for b in task.blocks)
+        waits = told["answer"] is None or (told["answer"] == "no" and more)
+        found.append({"block": block.number, "reviewer": reviewer, **told, "account": said.get("by"), "waits": waits})
     return found
 
 
 def reviews_wanted(task: Task) -> list[Block]:
-    """Closed blocks with a reviewer and without a review."""
-    return [task.blocks[r["block"] - 1] for r in reviews(task) if r["answer"] is None]
+    """Closed blocks whose reviewer is waited for."""
+    return [task.blocks[r["block"] - 1] for r in reviews(task) if r["waits"]]
+
+
+def review_that_holds(task: Task) -> dict[str, Any] | None:
+    """The first review that said no: no deliverable before it is answered again."""
+    return next((r for r in reviews(task) if r["answer"] == "no"), None)
 
 
 def undecided(task: Task) -> list[Predicate]:
@@ -186,7 +194,8 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     """May an agent stop now? (0 it may, 4 it must go on, 3 cannot tell), with the reason; deterministic."""
     if task.ended:
         return 0, f"the task is {task.status}"
-    if task.status in (BLOCKED, BUDGET_EXHAUSTED):
+    met = bool(outcomes) and verdict_of(outcomes) == MET
+    if task.status == BLOCKED or (task.status == BUDGET_EXHAUSTED and not met):
         return 0, f"the task is {task.status} and waits for a person: {task.reason}"
     if task.status == DEFINED:
         return 0, "the task has not begun"
@@ -201,7 +210,11 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     if task.active_block is not None:
         return 4, f"block {task.active_block.number} is active: {task.active_block.sub_target}"
     verdict = verdict_of(outcomes)
-    if verdict == MET:
+    held = review_that_holds(task)
+    if met and held is not None:
+        asked = f"the review of block {held['block']} by {held['reviewer']} said no"
+        return (0, f"only a person can go on: {asked}; ask again") if held["waits"] else (4, f"{asked}: open a block")
+    if met:
         return 4, f"the goal is met, but the deliverable is not written: infer-forge task deliver {task.id}"
     statement = waits_for_person(outcomes)
     if statement:

@@ -275,7 +275,7 @@ def _fenced(task: Task, event: Event) -> None:
 
 
 def _decided(task: Task, event: Event) -> None:
-    task.decisions.append({"at": event.at, "by": event.by, **event.data})
+    task.decisions.append({"at": event.at, "by": event.by, "seq": event.seq, **event.data})
 
 
 def _goal_checked(task: Task, event: Event) -> None:

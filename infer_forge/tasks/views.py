@@ -15,7 +15,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.base.text_table import one_line
 from infer_forge.tasks import events as history
 from infer_forge.tasks.blocks import exhausted
-from infer_forge.tasks.goal import MET, review_statement, reviews_wanted, undecided
+from infer_forge.tasks.goal import MET, review_statement, review_that_holds, reviews_wanted, undecided
 from infer_forge.tasks.model import missing
 from infer_forge.tasks.predicates import PASS
 from infer_forge.tasks.proposals import proposals
@@ -53,14 +53,19 @@ def next_step(task: Task) -> str:
         return f"infer-forge task edit {task.id} --help" if missing(task.typed) else f"infer-forge task lock {task.id}"
     if task.status == DEFINED:
         return f"infer-forge task start {task.id}"
-    if task.status in (BLOCKED, BUDGET_EXHAUSTED) or task.open_executions:
+    checked = bool(task.goal_checks) and (not task.blocks or task.goal_checks[-1]["seq"] > task.blocks[-1].closed_seq)
+    met = checked and task.goal_checks[-1]["verdict"] == MET
+    spent = task.status == BUDGET_EXHAUSTED
+    if task.status == BLOCKED or (spent and checked and not met) or task.open_executions:
         return f"infer-forge task resume {task.id}"
     if task.active_block is not None:
         return f"infer-forge task record {task.id} -- COMMAND, or infer-forge task block close {task.id}"
-    checked = bool(task.goal_checks) and (not task.blocks or task.goal_checks[-1]["seq"] > task.blocks[-1].closed_seq)
-    if task.blocks and not checked:
+    if (task.blocks or spent) and not checked:
         return f"infer-forge task goal-met {task.id}"
-    if checked and task.goal_checks[-1]["verdict"] == MET:
+    held = review_that_holds(task)
+    if met and held is not None and held["waits"]:
+        return _decide(task, review_statement(held["block"]), held["reviewer"])
+    if met and held is None:
         return f"infer-forge task deliver {task.id} --summary TEXT"
     gates = _gates(task) if checked else []
     if gates:

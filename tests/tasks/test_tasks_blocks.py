@@ -11,7 +11,7 @@ import pytest
 
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
-from infer_forge.tasks import blocks, define, events, views
+from infer_forge.tasks import blocks, define, ending, events, views
 from infer_forge.tasks.evidence import add_evidence, evidence_of
 from infer_forge.tasks.execute import record
 from infer_forge.tasks.goal import decide_as_person, goal_met, stop_verdict
@@ -160,6 +160,28 @@ def test_a_person_adds_to_a_used_up_budget_and_the_lock_stays(store: Store) -> N
     assert "blocks 1 of 3, without progress" in "\n".join(views.status_report(task).summary)
     assert block(store, task).blocks[-1].number == 2
     assert define.lock_hash(task.typed) == task.lock_sha
+
+
+def test_what_met_the_goal_with_the_last_block_is_delivered_without_a_person(store: Store, tmp_path: Path) -> None:
+    task = block(store, begun(store, budgets={"blocks": 1}))
+    record(store, task.id, maker(tmp_path), label="make", evidence=[("x", tmp_path / "ev.json")])
+    task = blocks.close_block(store, task.id, "confirmed", "advanced")
+    assert (task.status, views.next_step(task)) == ("budget_exhausted", f"infer-forge task goal-met {task.id}")
+    task, verdict, outcomes = goal_met(store, task.id, NOTHING)
+    assert (verdict, stop_verdict(task, outcomes)[0]) == ("met", 4)
+    assert views.next_step(task) == f"infer-forge task deliver {task.id} --summary TEXT"
+    assert ending.deliver(store, task.id, "one file with a verdict").status == "delivered"
+
+
+def test_what_did_not_meet_the_goal_with_the_last_block_waits_for_a_person(store: Store, tmp_path: Path) -> None:
+    task = block(store, begun(store, budgets={"blocks": 1}))
+    record(store, task.id, maker(tmp_path, "bad"), label="make", evidence=[("x", tmp_path / "ev.json")])
+    blocks.close_block(store, task.id, "rejected", "advanced")
+    task, _, outcomes = goal_met(store, task.id, NOTHING)
+    assert stop_verdict(task, outcomes)[0] == 0
+    assert views.next_step(task) == f"infer-forge task resume {task.id}"
+    with pytest.raises(GateRefused, match="no deliverable yet"):
+        ending.deliver(store, task.id, "one file with a verdict")
 
 
 def test_a_block_over_the_budget_makes_the_task_wait_for_a_person(

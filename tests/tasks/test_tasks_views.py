@@ -158,6 +158,16 @@ def test_a_review_that_says_no_holds_the_deliverable_until_it_is_answered_again(
     decide_as_person(store, task, review_statement(1), "no", "two")
     with pytest.raises(GateRefused, match="two said no to block 1"):
         ending.deliver(store, task, "it was made so")
+    now, _, outcomes = goal_met(store, task, NOTHING)
+    assert stop_verdict(now, outcomes) == (4, "the review of block 1 by two said no: open a block")
+    assert views.next_step(now) == f"infer-forge task block open {task}"
+    assert not views.inbox_report(store).tables["inbox"].rows
+    block(store, now)
+    blocks.close_block(store, task, "confirmed", "advanced")
+    now, _, outcomes = goal_met(store, task, NOTHING)
+    assert stop_verdict(now, outcomes)[0] == 0
+    row = views.inbox_report(store).tables["inbox"].rows[0]
+    assert (row[1], row[-1]) == ("review", views.next_step(now))
     decide_as_person(store, task, review_statement(1), "yes", "two")
     with pytest.raises(GateRefused, match="nobody asks"):
         decide_as_person(store, task, review_statement(1), "no", "two")
