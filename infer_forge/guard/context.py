@@ -70,6 +70,10 @@ class Context:
         self.profile = "ordinary"
         self._ancestors: list[int] | None = None
 
+    def absent(self) -> str:
+        """Why nothing is proved owned: there is no run, or its record cannot be read."""
+        return f"what runs own cannot be read ({self.damaged})" if self.damaged else "no run is recorded here"
+
     # ------------------------------------------------------------ proofs
 
     def ancestors(self) -> list[int]:

@@ -210,7 +210,11 @@ def test_a_container_whose_proof_is_old_is_asked_about(monkeypatch: pytest.Monke
 def test_a_damaged_ownership_file_proves_nothing() -> None:
     paths().ownership.parent.mkdir(parents=True, exist_ok=True)
     paths().ownership.write_text("{")
-    assert said("claude", "kill 4242").returncode == 2
+    for command in ("kill 4242", "rm -rf out"):
+        done = said("claude", command)
+        assert done.returncode == 2
+        assert b"cannot be read" in done.stderr
+        assert b"no run is recorded" not in done.stderr
     assert said("claude", "ls").returncode == 0
 
 

@@ -69,7 +69,7 @@ def _report(bench: Any, cmd: Cmd, state: str, what: str, target: str) -> None:
         bench.hit(
             DENY,
             "process.kill",
-            f"no run is recorded here, so {what} is not proved to be its own",
+            f"{bench.ctx.absent()}, so {what} is not proved to be its own",
             cmd,
             targets=(target,),
         )

@@ -257,7 +257,7 @@ def _delete_one(path: str, word: Word, cmd: Cmd, bench: Any, recursive: bool) ->
     ):
         return ASK, "files.by_name", f"{path} carries the run's name, which is no proof that the run made it"
     if not ctx.present:
-        return DENY, "files.delete", "no run is recorded here, so nothing is proved to be its own"
+        return DENY, "files.delete", f"{ctx.absent()}, so nothing is proved to be its own"
     return DENY, "files.delete", f"{path} is not proved to be this run's"
 
 
