@@ -22,7 +22,7 @@ from infer_forge.journal.wiki_pages import Subject, WikiPage, index_page, record
 from infer_forge.journal.wiki_site import MANIFEST, STYLE, search_script, search_text, to_html, to_markdown, wiki_folder
 
 # Changes when pages look different: all are written anew.
-_FORM = 3
+_FORM = 4
 # What the search box's script may hold of texts: a browser loads it whole.
 _SEARCH_CHARS = 24_000_000
 _SEARCH_CHARS_A_RECORD = 1500

@@ -38,8 +38,14 @@ if(q.every(w=>all.includes(w)))found.push([q.filter(w=>t.includes(w)).length,pat
 found.sort((a,b)=>b[0]-a[0]);hits.append(...found.slice(0,30).map(f=>line(f[2],f[1])));
 if(!found.length)hits.append(line("nothing fits"));}
 box.addEventListener("input",look);
-if(location.hash.startsWith("#q=")){box.value=decodeURIComponent(location.hash.slice(3));look();}
+if(location.hash.startsWith("#q="))box.value=decodeURIComponent(location.hash.slice(3));
+if(box.value)look();
 """
+# A page loads what the search box looks through when somebody uses the box: in a large journal it is tens of megabytes.
+_ASK = """let asked=false;function ask(){if(asked)return;asked=true;const s=document.createElement("script");
+s.src=ROOT+"search.js";document.body.append(s);}
+for(const e of ["focus","input"])document.getElementById("find").addEventListener(e,ask);
+if(location.hash.startsWith("#q="))ask();"""
 
 
 def wiki_folder(html_site: bool = False) -> Path:
@@ -129,7 +135,7 @@ def to_html(page: WikiPage) -> str:
         f'content="width=device-width,initial-scale=1"><title>{html.escape(page.title)}</title>'
         f'<link rel="stylesheet" href="{root}style.css"></head><body><p><a href="{root}index.html">Journal</a></p>'
         f'<input id="find" type="search" placeholder="search the journal" aria-label="search the journal"><ul id="hits"></ul>'
-        f'{"".join(parts)}<script>const ROOT="{root}";</script><script src="{root}search.js"></script></body></html>\n'
+        f'{"".join(parts)}<script>const ROOT="{root}";\n{_ASK}</script></body></html>\n'
     )
 
 

@@ -155,6 +155,9 @@ def test_the_site_finds_records_in_a_browser_from_a_folder_and_from_a_server(sto
     build_wiki(store, tmp_path, html_site=True)
     page = _seen(browser, f"{(tmp_path / 'gpus/nvidia-h200.html').as_uri()}#q=moe%20量化")
     assert f'<ul id="hits"><li><a href="../records/{one}.html">' in page
+    assert 'src="../search.js"' in page
+    unasked = _seen(browser, (tmp_path / "gpus/nvidia-h200.html").as_uri())
+    assert 'src="../search.js"' not in unasked  # what nobody asks is not loaded
     assert "owned" not in page.split("<title>")[1].split("</title>")[0]
     with web_server(tmp_path) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
