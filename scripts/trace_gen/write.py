@@ -76,7 +76,6 @@ class RankWriter:
         self.load: tuple[int, int] = (1, 1)
         """New tokens and requests of the step that is written, for the dims of its ops."""
         self._python = 1
-        self._flow = 0
         kineto = spec.layout == "kineto"
         self._join = ",\n" if kineto else ","
         self.stamp = self._stamps()

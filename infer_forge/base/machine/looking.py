@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 
 from infer_forge.base.errors import InputUnusable, UsageFault
@@ -74,12 +73,3 @@ def _add_xids(state: MachineState, since_s: float | None) -> None:
     found = xid_errors(since_s)
     for gpu in state.gpus or ():
         gpu.xid = None if found is None or gpu.pci is None else found.get(gpu.pci, [])
-
-
-def available() -> list[str]:
-    """Sources whose program or library seems to be here (asks none of them)."""
-    import importlib.util
-
-    found = ["nvml"] if importlib.util.find_spec("pynvml") else []
-    found += ["smi-xml"] if os.environ.get("INFER_FORGE_NVIDIA_SMI") or shutil.which("nvidia-smi") else []
-    return found + (["amd-smi"] if shutil.which("amd-smi") else [])
