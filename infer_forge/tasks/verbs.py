@@ -411,6 +411,8 @@ def verify(task_id: str) -> Report:
     ]
     bad = next((rule for rule, result, _ in checks if result != "pass"), None)
     report.next_step = f"look at {bad}" if bad else f"infer-forge task status {task_id}"
+    if bad == "history-chain":
+        report.next_step = history.restoring(history.ref_of(task_id))
     return told(report)
 
 

@@ -134,6 +134,7 @@ def test_a_damaged_task_is_put_back_and_goes_on(store: Store, damage: Callable[[
     with pytest.raises(InputUnusable) as told:
         load(store, task.id)
     assert (told.value.where, told.value.next_step) == (ref, f"infer-forge task restore {ref}")
+    assert verbs.verify(task.id).next_step == told.value.next_step
     offer = restoring.last_good(store, ref)[0]
     report = restoring.restore(store, ref, offer.commit, "ann")
     assert load(store, task.id).last_seq == task.last_seq == offer.count
