@@ -22,6 +22,8 @@ _MOST = 48
 """Templates of a device at the most."""
 _NOISE = 0.04
 """With more of the halves than this seen only once, kernels were lost: what is rare then is no half of its own,"""
+_SEVERAL = 20
+"""or with so many: in a deep model the losses repeat. Without losses fewer were seen once in every trace looked at (13 in training)."""
 _WORTH = 0.8
 """Least gain in score that a template must bring for each time it was seen."""
 _REPEATS = 0.08
@@ -188,9 +190,10 @@ def learn(
 
 
 def is_noisy(counts: Iterable[int], pieces: int) -> bool:
-    """Whether kernels were lost: a good part of the halves was seen only once."""
+    """Whether kernels were lost: a good part of the halves was seen only once, or many were."""
     every = list(counts)
-    return sum(c for c in every if c == 1) > _NOISE * sum(every) and pieces > _LONE
+    lone = sum(c for c in every if c == 1)
+    return pieces > _LONE and (lone > _NOISE * sum(every) or lone >= _SEVERAL)
 
 
 def pruned(templates: list[Template], score: Callable[[list[Template]], float]) -> list[Template]:
