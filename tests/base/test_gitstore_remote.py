@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infer_forge.base.errors import UsageFault
+from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.gitstore import (
     Changes,
     Contention,
@@ -358,3 +358,28 @@ def test_a_shared_hub_lets_a_ref_without_history_be_replaced(tmp_path: Path) -> 
     for i in range(3):  # receive.denyNonFastForwards, which --shared sets, guards refs/heads/ alone
         store.replace("refs/live/x", Changes(put={"s": str(i)}), "live")
     assert Store.open(hub).read("refs/live/x").get("s") == b"2"
+
+
+@pytest.mark.parametrize("where", ["here", "hub"])
+def test_one_damaged_ref_keeps_no_other_from_following_the_hub(tmp_path: Path, hub: Path, where: str) -> None:
+    mine, theirs = (Store.open(tmp_path / name, url(hub, "file")) for name in ("mine", "theirs"))
+    for ref in ("refs/forge/one", "refs/forge/two", "refs/other/three"):
+        theirs.update(ref, put(a="1"), "a")
+    mine.refresh("refs/forge/", "refs/other/")
+    tips = {ref: theirs.update(ref, put(b="2"), "b") for ref in ("refs/forge/two", "refs/other/three")}
+    damaged = (mine.gitdir if where == "here" else hub) / "refs/forge/one"
+    damaged.write_text("junk")
+    if where == "here":
+        mine.refresh("refs/forge/", "refs/other/")
+        with pytest.raises(InputUnusable, match="damaged"):
+            mine.read("refs/forge/one")
+    else:
+        with pytest.raises(HubUnreachable, match="refs/forge/one cannot be read on the hub"):
+            mine.refresh("refs/forge/", "refs/other/")
+        assert mine.read("refs/forge/one").get("a") == b"1"
+        with pytest.raises(InputUnusable, match="damaged"):
+            mine.update("refs/forge/one", put(b="2"), "b")
+    assert {ref: mine.read(ref).tip for ref in tips} == tips
+    faults: dict[str, InputUnusable] = {}
+    assert set(mine.tips("refs/forge/", faults)) | set(faults) == {"refs/forge/one", "refs/forge/two"}
+    assert set(faults) == ({"refs/forge/one"} if where == "here" else set())

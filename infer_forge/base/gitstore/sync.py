@@ -34,9 +34,9 @@ Replay = Callable[[Snapshot, Commit], "Changes | Refuse"]
 
 def refresh(store: Store, remote: Remote, patterns: tuple[str, ...]) -> None:
     """See `Store.refresh`."""
-    left = list(patterns)
+    left, broken = list(patterns), dict[str, InputUnusable]()
     if remote.direct() is not None:
-        left = [pattern for pattern in patterns if not _refresh_direct(store, remote, pattern)]
+        left = [pattern for pattern in patterns if not _refresh_direct(store, remote, pattern, broken)]
     if left:
         _refresh_by_git(store, remote, left)
     for pattern in patterns:
@@ -44,6 +44,12 @@ def refresh(store: Store, remote: Remote, patterns: tuple[str, ...]) -> None:
             ref = "refs/" + name.removeprefix(TRACKING)
             if (pattern.endswith("/") and not _damaged(store, ref)) or ref == pattern:
                 follow(store, ref)
+    for name, exc in broken.items():
+        raise HubUnreachable(
+            f"{name} cannot be read on the hub ({exc.what}); the other refs were followed",
+            where=remote.url,
+            next_step=exc.next_step,
+        )
 
 
 def _damaged(store: Store, ref: str) -> bool:
@@ -55,13 +61,13 @@ def _damaged(store: Store, ref: str) -> bool:
     return False
 
 
-def _refresh_direct(store: Store, remote: Remote, pattern: str) -> bool:
-    """Copy from a hub of this machine; False leaves it to `git fetch`."""
+def _refresh_direct(store: Store, remote: Remote, pattern: str, broken: dict[str, InputUnusable]) -> bool:
+    """Copy from a hub of this machine; False leaves it to `git fetch`. `broken` takes what the hub itself cannot read."""
     hub = remote.direct()
     if hub is None:
         return False
     refs, objects = hub
-    names = list(refs.under(pattern)) if pattern.endswith("/") else [pattern]
+    names = list(refs.under(pattern, broken)) if pattern.endswith("/") else [pattern]
     return all(_follow_direct(store, remote, refs, objects, ref) for ref in names)
 
 
