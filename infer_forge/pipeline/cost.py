@@ -104,7 +104,7 @@ def layer_costs(shape: ModelShape, kind: LayerType, load: Load, split: Split) ->
 
 def is_whole(shape: ModelShape, kind: LayerType, load: Load, split: Split) -> bool:
     """Whether `layer_costs` knows every operator of a layer's mixer and FFN; its sum is no floor of the layer otherwise."""
-    if shape.hidden is None:
+    if shape.hidden is None or shape.uncovered:
         return False
     mixer, feed = _mixer(shape, kind, load, split), _feed(shape, kind, load, split)
     return bool(mixer or not kind.attention) and bool(feed or not kind.ffn)
@@ -157,7 +157,10 @@ def _mixer(shape: ModelShape, kind: LayerType, load: Load, split: Split) -> list
         return _mla(shape, load, split)
     if shape.head_dim is None or shape.kv_heads is None or shape.mla.get("q_lora_rank"):
         return []  # projections of low rank around compressed keys (DeepSeek-V4) are others than these
-    heads, kv, dim = shape.heads / tp, max(1.0, shape.kv_heads / tp), shape.head_dim
+    kv_heads, dim = shape.kv_heads, shape.head_dim
+    if kind.attention == "FULL_ATTN":
+        kv_heads, dim = shape.full_kv_heads or kv_heads, shape.full_head_dim or dim
+    heads, kv = shape.heads / tp, max(1.0, kv_heads / tp)
     rows = [
         _gemm("gemm", "qkv projection", tokens, hidden, (heads + 2 * kv) * dim, size, quant),
         _gemm("gemm", "o projection", tokens, heads * dim, hidden, size, quant),

@@ -71,6 +71,11 @@ class ModelShape:
     quantization: str | None = None
     """fp8, mxfp4, nvfp4, int4, int8; None for plain weights."""
     unquantized: tuple[str, ...] = ()
+    full_head_dim: int | None = None
+    full_kv_heads: int | None = None
+    """Of the layers with full attention, where they differ from the sliding ones' (Gemma 4)."""
+    uncovered: tuple[str, ...] = ()
+    """Operators of its layers that no formula of `infer_forge.pipeline.cost` covers."""
     experts_as: str | None = None
     """Number type of the experts where the config names one of their own."""
     diffusion: bool = False
@@ -102,6 +107,8 @@ class ModelShape:
 
 _CHOSEN = ("num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_topk")
 """Spellings of how many experts a token goes to."""
+_UNCOVERED = {"indexer": "index_topk", "dense FFN beside the experts": "enable_moe_block"}
+"""Operators that a key of the config shows (DeepSeek sparse attention, Gemma 4)."""
 _SIZES = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size", "vocab_size")
 _MOST_LAYERS = 10_000
 """Far beyond any model; a damaged number must not fill the memory."""
@@ -197,6 +204,9 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         dtype=str(get("dtype") or get("torch_dtype") or "bfloat16").removeprefix("torch."),
         quantization=quant,
         unquantized=spared,
+        full_head_dim=_size(get("global_head_dim")),
+        full_kv_heads=_size(get("num_global_key_value_heads")),
+        uncovered=tuple(name for name, key in _UNCOVERED.items() if get(key)),
         experts_as={"fp4": "mxfp4"}.get(str(get("expert_dtype")), get("expert_dtype")),
         diffusion=diffusion,
         source=source,

@@ -191,6 +191,31 @@ def test_a_mixer_that_no_formula_fits_has_no_cost_and_the_floor_is_said_to_be_in
     assert all(r["layers"] == 1 for r in per_layer)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kv_lora_rank": 512, "index_topk": 2048},
+        {"num_experts": 8, "top_k_experts": 2, "enable_moe_block": True},
+    ],
+)
+def test_an_operator_that_only_a_key_of_the_config_shows_makes_the_floor_incomplete(
+    more: dict[str, Any], tmp_path: Path
+) -> None:
+    shape, point = _files(tmp_path)
+    shape.write_text(json.dumps({**LLAMA, **more}))
+    steps = pipeline.step_ceiling(shape, point).tables["steps"].dicts()
+    assert {r["complete"] for r in steps} == {"some operators are unknown: the true floor is higher"}
+
+
+def test_full_attention_has_its_own_heads_where_the_config_says_so(tmp_path: Path) -> None:
+    kinds = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 1024}
+    shape = shape_of({**LLAMA, **kinds, "global_head_dim": 256, "num_global_key_value_heads": 2})
+    load = Load(1, 1, 1000.0, 1000.0)
+    sliding, full = ({c.operator: c for c in layer_costs(shape, kind, load, Split())} for kind in shape.types)
+    assert sliding["kv store"].kv_bytes == 2 * 8 * 128 * 2
+    assert full["kv store"].kv_bytes == 2 * 2 * 256 * 2
+
+
 def test_a_layer_that_is_an_ffn_alone_has_no_mixer_and_one_norm_and_one_all_reduce(tmp_path: Path) -> None:
     shape, point = _files(tmp_path, serving_topology={"tp": 2})
     shape.write_text(json.dumps({**LLAMA, "hybrid_override_pattern": "*-"}))
