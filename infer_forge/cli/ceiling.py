@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from infer_forge.base.records import Report
-from infer_forge.cli.common import existing, report_command
+from infer_forge.cli.common import GivenPath, existing, report_command
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_FILE = GivenPath(path_type=Path, dir_okay=False)
 
 
 @click.command(name="ceiling")

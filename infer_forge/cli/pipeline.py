@@ -10,7 +10,7 @@ from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import GivenPath, existing, report_command
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_FILE = GivenPath(path_type=Path, dir_okay=False)
 
 
 @click.command(name="pipeline")

@@ -348,6 +348,22 @@ def test_an_answer_is_not_written_over_a_trace_of_the_folder_that_was_read(
     assert trace.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["pipeline", "t.json", option, ""] for option in ("--config", "--mapping", "--triage", "--export")),
+        ["ceiling", "--config", "", "--deployment-point", "p.json"],
+        ["ceiling", "--config", "c.json", "--deployment-point", ""],
+    ],
+)
+def test_an_option_with_an_empty_path_is_wrong_usage_and_never_the_folder_where_one_stands(words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "infer_forge.cli.main", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "an empty path names nothing" in done.stderr
+
+
 def test_a_trace_without_layers_says_so_and_has_no_confidence(tmp_path: Path) -> None:
     events = [
         {
