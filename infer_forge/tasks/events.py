@@ -26,6 +26,10 @@ from infer_forge.base.records import Finding
 PREFIX = "refs/tasks/"
 
 
+class OtherVersion(InputUnusable):
+    """Whole records that this version does not know how to read: another one wrote them, and nothing of them is damaged."""
+
+
 @dataclass(frozen=True)
 class Event:
     """One event: `sha` covers everything else, `prev` is the sha of the event before (empty for the first)."""
@@ -186,7 +190,8 @@ def broken(ref: str, exc: ForgeError) -> InputUnusable:
 
 def unreadable(code: str, ref: str, exc: ForgeError) -> Finding:
     """What a view says of one ref that cannot be read; the others are shown beside it."""
-    return Finding(code, f"{ref.rsplit('/', 1)[-1]}: {exc.what}", "error", next_step=restoring(ref))
+    step = str(exc.next_step) if isinstance(exc, OtherVersion) else restoring(ref)
+    return Finding(code, f"{ref.rsplit('/', 1)[-1]}: {exc.what}", "error", next_step=step)
 
 
 def restoring(ref: str) -> str:

@@ -17,6 +17,7 @@ from infer_forge.base.tables import Column, Table
 from infer_forge.tasks import baseline, proposals, runtime
 from infer_forge.tasks import events as history
 from infer_forge.tasks.graph import log
+from infer_forge.tasks.graph.model import Graph
 
 if TYPE_CHECKING:
     from infer_forge.base.gitstore.model import Commit
@@ -26,18 +27,22 @@ PREFIXES = (history.PREFIX, log.PREFIX, proposals.PREFIX, baseline.REF, runtime.
 
 
 def whole(ref: str) -> Callable[[Snapshot], int]:
-    """What reads a snapshot of this ref to its end and counts its events (of other refs its files); raises what is wrong."""
+    """What reads a snapshot of this ref to its end and counts its events (of other refs its files); raises what is wrong.
+
+    Events are held against their chain and not interpreted: what another version wrote is whole.
+    """
     if ref.startswith(history.PREFIX):
-        return lambda snapshot: _task(ref.removeprefix(history.PREFIX), snapshot)
+        return lambda snapshot: _counted(ref, len(history.read(snapshot)))
     if ref.startswith(log.PREFIX):
-        return lambda snapshot: log.fold(snapshot, ref.removeprefix(log.PREFIX), whole=True).last_seq
+        project = ref.removeprefix(log.PREFIX)
+        return lambda snapshot: _counted(ref, sum(1 for _ in log.chain(snapshot, Graph(project))))
     return _files
 
 
-def _task(task_id: str, snapshot: Snapshot) -> int:
-    from infer_forge.tasks.state import fold
-
-    return fold(task_id, history.read(snapshot)).last_seq
+def _counted(ref: str, events: int) -> int:
+    if not events:
+        raise InputUnusable("it holds no event", where=ref)
+    return events
 
 
 def _files(snapshot: Snapshot) -> int:

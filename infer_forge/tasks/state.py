@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from infer_forge.base.errors import GateRefused, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
@@ -114,9 +116,19 @@ class Task:
 
     @property
     def typed(self) -> TaskDefinition:
-        """The definition as its type."""
+        """The definition as its type.
+
+        Raises:
+            InputUnusable: it does not fit this version.
+        """
         if self._typed is None or self._typed[0] is not self.definition:
-            self._typed = (self.definition, TaskDefinition.model_validate(self.definition))
+            try:
+                typed = TaskDefinition.model_validate(self.definition)
+            except ValidationError as exc:
+                first = exc.errors(include_url=False)[0]
+                said = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+                raise _another_version(self.id, f"its definition does not fit this version ({said})") from None
+            self._typed = (self.definition, typed)
         return self._typed[1]
 
     @property
@@ -154,11 +166,15 @@ class Task:
         return self.status in ENDED
 
 
+def _another_version(task_id: str, said: str) -> history.OtherVersion:
+    return history.OtherVersion(said, where=task_id, next_step="update infer-forge")
+
+
 def fold(task_id: str, events: list[Event]) -> Task:
     """The state after these events.
 
     Raises:
-        InputUnusable: there are none, so there is no such task; or an event of an unknown kind.
+        InputUnusable: there are none, so there is no such task; or an event that this version does not know.
     """
     if not events:
         raise InputUnusable(f"no task has the id {task_id!r}", next_step="infer-forge task list shows them")
@@ -166,10 +182,12 @@ def fold(task_id: str, events: list[Event]) -> Task:
     for event in events:
         handler = _HANDLERS.get(event.kind)
         if handler is None:
-            raise InputUnusable(
-                f"event {event.seq} has the unknown kind {event.kind!r}", where=task_id, next_step="update infer-forge"
-            )
-        handler(task, event)
+            raise _another_version(task_id, f"event {event.seq} has the unknown kind {event.kind!r}")
+        try:
+            handler(task, event)
+        except (KeyError, TypeError, IndexError, ValueError) as exc:
+            said = f"event {event.seq} ({event.kind}) does not fit this version: {exc!r}"
+            raise _another_version(task_id, said) from None
         task.last_sha, task.last_seq = event.sha, event.seq
     return task
 

@@ -28,7 +28,9 @@ def load_all(store: Store) -> tuple[list[Task], list[Finding]]:
     faults: list[Finding] = []
     for name in history.task_ids(store):
         try:
-            found.append(load(store, name))
+            task = load(store, name)
+            _ = task.typed  # what does not fit this version is told here, once
+            found.append(task)
         except ForgeError as exc:
             faults.append(history.unreadable("TASK_UNREADABLE", f"{history.PREFIX}{name}", exc))
     return sorted(found, key=lambda t: (t.created_at, t.id)), faults

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -178,6 +179,32 @@ def test_what_can_be_read_is_never_moved_and_what_is_lost_is_taken_from_a_copy(s
     assert words[-1] == f"+{ref}:{ref}"
     blob.write_bytes(b"")
     assert restoring.damaged(events.open_store()).keys() == {ref}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "why"),
+    [
+        ("defined", {"definition": {"type": "code", "title": "From a later version", "field": 1}}, "its definition"),
+        ("block_closed", {"outcome": "confirmed", "progress": "advanced"}, "event 4"),
+        ("dreamt", {}, "unknown kind"),
+    ],
+)
+def test_a_task_of_another_version_is_told_and_hides_no_other(
+    store: Store, kind: str, data: dict[str, Any], why: str
+) -> None:
+    later, other = begun(store), begun(store).id
+    events.append(store, later.id, lambda _: (kind, data))
+    for view in (views.list_report, views.inbox_report, views.inflight_report):
+        report = view(store)
+        assert [(f.code, why in f.message) for f in report.findings] == [("TASK_UNREADABLE", True)]
+        assert report.findings[0].next_step == "update infer-forge"
+    assert [row[0] for row in views.list_report(store).tables["tasks"].rows] == [other]
+    with pytest.raises(InputUnusable, match="version|unknown kind"):
+        verbs.status(later.id)
+    assert restoring.damaged(store) == {}
+    ref, tip = f"refs/tasks/{later.id}", store.read(f"refs/tasks/{later.id}").tip
+    _junk(store, ref)
+    assert restoring.last_good(store, ref)[0].commit == tip, "nothing that another version wrote is given up"
 
 
 def test_a_proposal_that_cannot_be_read_is_told_in_the_inbox(store: Store) -> None:

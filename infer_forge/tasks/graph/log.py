@@ -108,6 +108,8 @@ def load(store: Store, project: str, *, whole: bool = False) -> Graph:
     ref = ref_of(project)
     try:
         return fold(store.read(ref), project, whole=whole)
+    except history.OtherVersion:
+        raise
     except InputUnusable as exc:
         from infer_forge.tasks.restoring import advice
 
@@ -116,7 +118,7 @@ def load(store: Store, project: str, *, whole: bool = False) -> Graph:
 
 def events(store: Store, project: str) -> Iterator[Event]:
     """All events, oldest first, each checked against its predecessor."""
-    return _chain(store.read(ref_of(project)), Graph(project))
+    return chain(store.read(ref_of(project)), Graph(project))
 
 
 def _cache_file(snapshot: Snapshot, project: str) -> Path:
@@ -137,11 +139,11 @@ def fold(snapshot: Snapshot, project: str, *, whole: bool = False) -> Graph:
     graph = None if whole else _cached(file, snapshot)
     graph = graph or Graph(project)
     before = graph.last_seq
-    for event in _chain(snapshot, graph):
+    for event in chain(snapshot, graph):
         try:
             apply(graph, event.seq, event.kind, event.at, event.data)
         except (KeyError, TypeError) as exc:
-            raise InputUnusable(
+            raise history.OtherVersion(
                 f"event {event.seq} ({event.kind}) does not fit this version: {exc}",
                 where=snapshot.ref,
                 next_step="update infer-forge",
@@ -161,7 +163,7 @@ def _cached(file: Path, snapshot: Snapshot) -> Graph | None:
     return graph if graph.last_blob and snapshot.blob_id(path_of(graph.last_file)) == graph.last_blob else None
 
 
-def _chain(snapshot: Snapshot, graph: Graph) -> Iterator[Event]:
+def chain(snapshot: Snapshot, graph: Graph) -> Iterator[Event]:
     """The events after those in `graph`, which is moved on before each is given."""
     while (content := snapshot.get(path_of(graph.last_seq + 1))) is not None:
         graph.last_file = graph.last_seq + 1
