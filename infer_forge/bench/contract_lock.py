@@ -1,12 +1,14 @@
 """The first lock: what a result will mean, fixed before the first result or profile exists.
 
 Locked once, as canonical JSON with its hash, in `RUN/benchmark/contract.json`. Refused are: an incomplete deployment
-point, a workload that is not the one on disk, a second lock, results or profiles that are already there, and a threshold
-that the pilot's noise does not let the budget resolve, unless a person accepts that.
+point, a workload that is not the one on disk, a second lock, results or profiles that are already there, and, unless a
+person accepts it, a threshold that the pilot's noise does not let the budget resolve, or one above the default that the
+noise does not ask for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -62,10 +64,11 @@ def missing(contract: BenchmarkContract) -> list[str]:
 def complete(run: str | Path, data: Mapping[str, Any]) -> BenchmarkContract:
     """The contract with what the run directory knows filled in: workload hashes, client version and hash, pilot.
 
-    What is stated already and differs is refused, not replaced. Raises `GateRefused`, `InputUnusable`.
+    What is stated already and differs is refused, not replaced; a pilot and an acceptance are never stated: the one is
+    measured here, the other given by a person. Raises `GateRefused`, `InputUnusable`.
     """
     place = layout(run)
-    contract = contracts.contract_of(dict(data))
+    contract = contracts.contract_of({k: v for k, v in data.items() if k not in ("pilot", "accepted")})
     if (place.workload / workload.MANIFEST).exists():
         found = workload.verify_workload(place.workload, expected_sha256=contract.grid.workload_sha256)
         contract = contract.model_copy(update={"grid": workload.fill_grid(contract.grid, found)})
@@ -81,7 +84,7 @@ def complete(run: str | Path, data: Mapping[str, Any]) -> BenchmarkContract:
         seen = client_identity(contract.client.name)
         filled = contract.client.model_copy(update={"version": seen.version, "sha256": seen.sha256})
         contract = contract.model_copy(update={"client": filled})
-    if contract.pilot is None and place.pilot.exists():
+    if place.pilot.exists():
         rows = RowStore(place.pilot).rows(purposes=["pilot"])
         measured = pilot.estimate_noise(
             rows,
@@ -155,9 +158,18 @@ def _profiles(run: Path) -> Iterable[Path]:
             yield from run.rglob(pattern)
 
 
+def most_threshold(resolvable: float) -> float:
+    """The largest threshold that needs no acceptance (a ratio): the default, or what the noise resolves, to a tenth of a per cent."""
+    from infer_forge.base.contract_model import BenchmarkContract
+
+    default = float(BenchmarkContract.model_fields["threshold"].default)
+    return max(default, math.ceil(resolvable * 1000 - 1e-9) / 1000)
+
+
 def _resolvable(contract: BenchmarkContract, accepted_by: str | None, reason: str | None) -> BenchmarkContract:
     able = contract.pilot.resolvable_threshold if contract.pilot else None
-    if able is not None and able <= contract.threshold:
+    lax = able is not None and contract.threshold > most_threshold(able)
+    if able is not None and able <= contract.threshold and not lax:
         return contract
     if accepted_by:
         if not reason:
@@ -171,6 +183,13 @@ def _resolvable(contract: BenchmarkContract, accepted_by: str | None, reason: st
             "no pilot measured the noise",
             where=contract.name,
             next_step="infer-forge bench pilot --run DIR; or a person accepts at a terminal",
+        )
+    if lax:
+        raise GateRefused(
+            f"A103: a threshold of {100 * contract.threshold:.3g} % calls a tie what the noise would tell apart: "
+            f"{100 * most_threshold(able):.3g} % is enough",
+            where=contract.name,
+            next_step=f"lock a threshold of {100 * most_threshold(able):.3g} % at the most, or let a person accept at a terminal",
         )
     launches = contract.budgets.max_launches_per_engine
     noise = f"noise {100 * contract.pilot.noise_cv:.2f} % resolves {100 * able:.3g} % in {launches} launches"

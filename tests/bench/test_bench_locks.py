@@ -213,7 +213,15 @@ def test_the_contract_lock_needs_a_pilot_a_whole_point_and_quiet_noise(tmp_path:
     with pytest.raises(GateRefused, match="cannot be resolved"):
         contract_lock.lock_contract(tmp_path, draft)
     assert not layout(tmp_path).contract.exists()
-    report = contract_lock.lock_contract(tmp_path, {**draft, "threshold": 0.08})
+    with pytest.raises(GateRefused, match=r"A103: a threshold of 8 % calls a tie .*: 2\.7 % is enough"):
+        contract_lock.lock_contract(tmp_path, {**draft, "threshold": 0.08})
+    stated = {
+        "pilot": {"launches": 9, "noise_cv": 0.0, "resolvable_threshold": 0.08},
+        "accepted": {"by": "ann", "at": "now", "reason": "r"},
+    }
+    with pytest.raises(GateRefused, match="2\\.7 % is enough"):
+        contract_lock.lock_contract(tmp_path, {**draft, **stated, "threshold": 0.08})
+    report = contract_lock.lock_contract(tmp_path, {**draft, "threshold": 0.027})
     held = contracts.contract_of(report.extra["contract"])
     assert held.pilot is not None
     assert held.pilot.rows_head == store.ledger.head()

@@ -299,8 +299,8 @@ def test_the_commands_run_from_workload_to_baseline(tmp_path: Path) -> None:
 
     def forge(*words: str) -> tuple[int, dict[str, Any], str]:
         done = subprocess.run(
-            [sys.executable, "-m", "infer_forge.cli.main", "bench", *words], env=environment(bench="mode=model"), capture_output=True,
-            text=True, timeout=100, stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "infer_forge.cli.main", "bench", *words], env=environment(bench="mode=model jitter=0.002"),
+            capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         return done.returncode, (json.loads(done.stdout) if done.stdout.startswith("{") else {}), done.stderr
 
@@ -308,10 +308,10 @@ def test_the_commands_run_from_workload_to_baseline(tmp_path: Path) -> None:
     assert forge("search", *common, "--dry-run")[1]["summary"]
     assert forge("lock", *common, "--set", "point.model.revision=abc")[0] == 4, "no pilot yet"
     assert forge("lock", *common, "--accept-by", "agent", "--reason", "x")[0] == 6, "an acceptance needs a terminal"
-    code, told, err = forge("pilot", *common, "--launches", "2", "--threshold", "0.3")
+    code, told, err = forge("pilot", *common, "--launches", "2")
     assert code == 0, err
     assert told["verdict"] == "resolved"
-    code, _, err = forge("lock", *common, "--set", "point.model.revision=abc", "--set", "threshold=0.3")
+    code, _, err = forge("lock", *common, "--set", "point.model.revision=abc")
     assert code == 0, err
     code, told, err = forge("search", *common, "--max-launches", "1")
     assert code == 0, err

@@ -1,8 +1,9 @@
 """Fake load generators: they load a server over real HTTP (or model the load) and write each tool's own result file.
 
 FAKE_BENCH (words `key=value`): `mode=model` sends one request and models the rest from the server's own speed or from
-`ttft_ms=`, `itl_ms=`; `noise=` (coefficient of variation from run to run), `seed=`, `drift=`; faults `crash`, `hang`,
-`no_file`, `truncated`, `zero_ttft`, `fail_all`, `fail=N`, `short_output`.
+`ttft_ms=`, `itl_ms=`; `noise=` (coefficient of variation from run to run), `jitter=` (most relative deviation of a single
+time, 0.05 unless told), `seed=`; faults `crash`, `hang`, `no_file`, `truncated`, `zero_ttft`, `fail_all`, `fail=N`,
+`short_output`.
 """
 
 from __future__ import annotations
@@ -214,13 +215,18 @@ def _model(work: Plan, wish: dict[str, str]) -> tuple[list[Sample], float]:
     noise = float(wish.get("noise") or speed.get("noise", 0.0))
     generator = random.Random(f"{wish.get('seed', speed.get('seed', 0))}-{speed.get('launch', 0)}-{work.seed}")
     factor = max(0.1, generator.gauss(1.0, noise)) if noise else 1.0
+    jitter = float(wish.get("jitter") or 0.05)
+
+    def near(time_s: float) -> float:
+        return time_s * factor * generator.uniform(1 - jitter, 1 + jitter)
+
     yields = max(1.0, speed.get("accept_length", 0.0))
     samples: list[Sample] = []
     lanes = [0.0] * max(1, min(work.concurrency, len(work.prompts)))
     for _, input_len, output_len in work.prompts:
         lane = lanes.index(min(lanes))
-        wait = (ttft + input_len * per_token) * factor * generator.uniform(0.95, 1.05)
-        beats = [itl * factor * generator.uniform(0.95, 1.05) for _ in range(max(0, round((output_len - 1) / yields)))]
+        wait = near(ttft + input_len * per_token)
+        beats = [near(itl) for _ in range(max(0, round((output_len - 1) / yields)))]
         samples.append(Sample(input_len, output_len, wait, wait + sum(beats), beats, start=lanes[lane]))
         lanes[lane] += wait + sum(beats)
     return samples, max(lanes)
