@@ -73,6 +73,14 @@ def _help_version(session: Session, framework: str) -> str | None:
     return taken.server.version if taken else None
 
 
+def launch_of(session: Session, candidate: Candidate, argv: list[str] | None = None) -> tuple[str, dict[str, str]]:
+    """Command and the engine's own variables of a launch, as rows carry them. `argv`: as it was launched, if it was."""
+    prefixes = frameworks.GRAMMARS[candidate.framework].environment
+    variables = {**{k: v for k, v in os.environ.items() if k.startswith(prefixes)}, **candidate.env}
+    words = candidate.command(session.config, 0) if argv is None else argv
+    return shlex.join(redact_arguments(words)), redact_environment(variables)
+
+
 def conditions(
     session: Session,
     candidate: Candidate,
@@ -86,8 +94,7 @@ def conditions(
     words = [*candidate.flags, *candidate.options]
     argv = candidate.command(config, 0) if engine is None else engine.argv
     taken = session.helps.get(candidate.framework)
-    prefixes = frameworks.GRAMMARS[candidate.framework].environment
-    variables = {**{k: v for k, v in os.environ.items() if k.startswith(prefixes)}, **candidate.env}
+    server_command, variables = launch_of(session, candidate, argv)
     environment = session.environments.get(candidate.framework)
     machine: dict[str, Any] = environment.facts if environment else {}
 
@@ -126,8 +133,8 @@ def conditions(
         "client.name": client.name if client else None,
         "client.version": client.version if client else None,
         "client.sha256": client.sha256 if client else None,
-        "server_command": shlex.join(redact_arguments(argv)),
-        "server_env": redact_environment(variables),
+        "server_command": server_command,
+        "server_env": variables,
         "profiler_on": any("profiler" in w for w in argv) or any("PROFILE" in k for k in variables),
         "validated_cli_flags": {c["flag"]: c["state"] for c in engine.flags} if engine else None,
         "artifacts.server_log": engine.log if engine else None,

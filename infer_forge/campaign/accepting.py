@@ -45,21 +45,27 @@ def close_attempt(campaign: book.Campaign, given: Result) -> book.Campaign:
         jsonio.write_atomic(
             patch, repo.patch(campaign.checkout, str(attempt["base_commit"]), str(measurement["commit"]))
         )
-        body["patch"] = campaign.layout.relative(patch)
+        body |= {"patch": campaign.layout.relative(patch), "patch_sha256": jsonio.sha256_file(patch)}
     if given.outcome == "accepted":
         body["evidence"] = _accept(campaign, attempt, measurement, body)
     return book.append(campaign, "result", body)
 
 
 def _measurement(campaign: book.Campaign, attempt: book.Record, given: Result) -> book.Record | None:
+    """The newest measurement of the attempt's patch; an earlier one, or one of another state, is never chosen over it.
+
+    Raises:
+        GateRefused: another one is named.
+    """
+    mine = [m for m in campaign.of("measurement") if m.number > attempt.number and m["label"] == "patched"]
     if given.measurement:
         found = campaign.need(given.measurement, "measurement")
-        if found.number < attempt.number:
+        if found.id != (mine[-1].id if mine else None):
+            told = f"the newest of attempt {attempt.id} is {mine[-1].id}" if mine else "the patch was not measured"
             raise GateRefused(
-                f"measurement {found.id} is older than the attempt", next_step="infer-forge campaign measure"
+                f"A135: {found.id} is no measurement of this patch that counts: {told}",
+                next_step="leave measurement away" if mine else "infer-forge campaign measure",
             )
-        return found
-    mine = [m for m in campaign.of("measurement") if m.number > attempt.number and m["label"] == "patched"]
     return mine[-1] if mine else None
 
 
@@ -109,23 +115,14 @@ def _scope(attempt: book.Record, body: dict[str, Any]) -> list[str]:
 def _accuracy(
     campaign: book.Campaign, attempt: book.Record, measurement: book.Record, cited: dict[str, str]
 ) -> list[str]:
-    """C41: where numerics may change, every dataset of the contract is inside its tolerance; diffusion by its quality."""
+    """C41: every dataset of the contract is inside its tolerance, whatever its author says of numerics; diffusion by its quality."""
     assert campaign.contract is not None
-    contract = campaign.contract[0]
-    mine = _own_scores(campaign, attempt, measurement)
     if campaign.diffusion:
         result, why = _quality(campaign, measurement)
         cited["accuracy"] = measurement.id
         return [] if result == "pass" else [f"accuracy: {result}: {why}"]
-    if not contract.accuracy:
-        return (
-            ["accuracy: the contract fixes no accuracy floor, so no claim can rest on it"]
-            if attempt["alters_numerics"]
-            else _unaltered(mine, cited, attempt)
-        )
-    if not attempt["alters_numerics"] and not mine:
-        cited["accuracy"] = attempt.id
-        return []
+    if not campaign.contract[0].accuracy:
+        return ["accuracy: the contract fixes no accuracy floor, so no claim can rest on it"]
     return _scores(campaign, attempt, measurement, cited)
 
 
@@ -169,11 +166,6 @@ def _scores(
     return faults
 
 
-def _unaltered(mine: list[book.Record], cited: dict[str, str], attempt: book.Record) -> list[str]:
-    cited["accuracy"] = mine[-1].id if mine else attempt.id
-    return []
-
-
 def lost(campaign: book.Campaign, attempt: book.Record, measurement: book.Record) -> str | None:
     """What already speaks against accepting a measured attempt, whatever else is recorded; None while nothing does."""
     if measurement["failed"]:
@@ -199,8 +191,6 @@ def lost(campaign: book.Campaign, attempt: book.Record, measurement: book.Record
 def unscored(campaign: book.Campaign, attempt: book.Record, measurement: book.Record) -> str | None:
     """A dataset of the contract that the measured commit still needs a score of."""
     assert campaign.contract is not None
-    if not attempt["alters_numerics"]:
-        return None
     mine = _own_scores(campaign, attempt, measurement)
     seen = {str(s["dataset"]) for a in mine for s in a["scores"]}
     return next((f.dataset for f in campaign.contract[0].accuracy if f.dataset not in seen), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infer_forge.base.errors import ForgeError
-from infer_forge.campaign import accepting, gates, repo
+from infer_forge.campaign import accepting, gates, mechanism, repo
 from infer_forge.campaign.book import Campaign, Record
 from infer_forge.campaign.steps import Step, command, git, measure, record, word
 
@@ -56,14 +56,14 @@ def _evidence(campaign: Campaign, attempt: Record, last: Record, seen: repo.Chec
         return not any(r["attempt"] == ident and r.get("commit", commit) == commit for r in campaign.of(kind))
 
     gone = accepting.unscored(campaign, attempt, last)
-    off = [m for m in campaign.of("measurement") if m.number > attempt.number and m["label"] == "off"]
+    off = [m for m in campaign.of("measurement") if mechanism.not_off(campaign, attempt, m) is None]
     if (gone or missing("soak") or off) and seen.commit != commit:
         branch = str(attempt["branch"])
         target = word(branch) if branch != "HEAD" else commit[:12]
         return git(campaign, f"checkout {target}", f"go back to the patched commit {commit[:12]}")
     if gone:
         words = f"--set attempt={ident} --set dataset={word(gone)} --set file=FILE"
-        return record("accuracy", campaign, words, "the change can alter numerics")
+        return record("accuracy", campaign, words, "whether the change altered numerics is measured")
     if missing("soak"):
         words = f"--set attempt={ident} --set file=FILE"
         return record("soak", campaign, words, "memory and stability of the patched engine")

@@ -158,7 +158,7 @@ def _filled(campaign: Campaign, rest: str) -> str:
     return rest.format(
         framework=gone[0] if gone else "NAME",
         misshaped=bad.framework if bad else "NAME",
-        scenario=word(slow.name) if slow else "NAME",
+        scenario=word(shapes.statements(campaign, slow.name)[-1]) if slow else "NAME",
     )
 
 

@@ -109,13 +109,13 @@ def existing(root: Path, model: str) -> Path | None:
 
 
 def _task(found: inputs.Inputs, run: Path, mode: str) -> str:
+    from infer_forge.campaign.ending import acceptance
     from infer_forge.tasks import open_store
     from infer_forge.tasks.define import definition_of, new
 
     v = found.values
     rivals = ", ".join(v["frameworks"]["selected"])
     title = f"SGLang on {v['model']} against {rivals}"[:200]
-    stop = {"kind": "verdict_is", "selector": {"evidence": "campaign"}, "field": "code", "minimum_trust": "observed"}
     definition = definition_of(
         {
             "type": "custom",
@@ -123,7 +123,7 @@ def _task(found: inputs.Inputs, run: Path, mode: str) -> str:
             "contract": {
                 "goal": f"SGLang meets or beats the best reproducible result of {rivals} on {v['model']}",
                 "scope": f"changes of the SGLang checkout {v['target_checkout']['path']}, measured in {run}",
-                "acceptance": [{**stop, "value": ["A150", "A151", "A152", "A153"]}],
+                "acceptance": acceptance(run),
                 "verification": [f"infer-forge campaign check --run {run}"],
                 "may_vary": ["runtime_profile"],
             },

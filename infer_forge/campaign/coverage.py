@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base import jsonio
+from infer_forge.base.errors import InputUnusable
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.campaign import verdicts
@@ -51,7 +52,7 @@ def rows(campaign: Campaign) -> list[dict[str, Any]]:
     profile = slow_profile(campaign)
     if profile is None:
         return []
-    report: dict[str, Any] = jsonio.read_json(campaign.layout.run / str(profile["triage"]))
+    report = triage(campaign, profile)
     stage, found, total = slow_stage(campaign, profile), list[dict[str, Any]](), 0.0
     for name, share in families(report, stage):
         if share < SHARE_PCT or total >= ENOUGH_PCT:
@@ -84,7 +85,7 @@ def headroom_pct(campaign: Campaign, names: list[str]) -> float | None:
     profile = slow_profile(campaign)
     if profile is None:
         return None
-    report: dict[str, Any] = jsonio.read_json(campaign.layout.run / str(profile["triage"]))
+    report = triage(campaign, profile)
     shares = dict(families(report, slow_stage(campaign, profile)))
     busy = _busy_share(report, slow_stage(campaign, profile))
     idle = any(n.startswith("LOW") or n in ("idle", "host") for n in names)
@@ -152,6 +153,22 @@ def remaining(campaign: Campaign) -> list[tuple[str, int, str]]:
             f"remaining gap {loser['mean_pct']:.2f} %" if loser and loser["mean_pct"] is not None else "no gap remains",
         ),
     ]
+
+
+def triage(campaign: Campaign, profile: Record) -> dict[str, Any]:
+    """The triage report of a profile record.
+
+    Raises:
+        InputUnusable: it is gone, or is not the file that was recorded.
+    """
+    place, wanted = triage_file(campaign, profile), profile.get("sha256")
+    if not place.is_file():
+        raise InputUnusable(f"is gone, the triage of profile {profile.id}", where=str(place), next_step="restore it")
+    if wanted and jsonio.sha256_file(place) != wanted:
+        raise InputUnusable(
+            f"was edited after it was recorded as profile {profile.id}", where=str(place), next_step="restore it"
+        )
+    return jsonio.read_json(place)
 
 
 def triage_file(campaign: Campaign, profile: Record) -> Path:

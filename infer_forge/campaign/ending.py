@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from infer_forge.campaign.book import Campaign
+
+if TYPE_CHECKING:
+    from infer_forge.tasks.state import Task
+
+LABEL = "campaign stop"
+"""Label of the recorded run that a deliverable stands on."""
+
+
+def stop_argv(run: Path) -> list[str]:
+    """The one command whose recorded run shows that a campaign stopped, with the file that it writes as its last word."""
+    words = ["campaign", "stop-check", "--run", str(run), "--format", "json"]
+    return [sys.executable, "-m", "infer_forge", *words, "--out", str(run / "analysis" / "stop-check.json")]
+
+
+def acceptance(run: Path) -> list[dict[str, Any]]:
+    """What a deliverable of the campaign's task needs: that command, run by us, ended with 0 and told one of four codes.
+
+    The command is pinned, so that no other file of the same kind and no other command under the same label is taken for it.
+    """
+    command = shlex.join(stop_argv(run))
+    told = {"selector": {"evidence": "campaign", "command": command}, "field": "code", "minimum_trust": "observed"}
+    return [
+        {"kind": "verdict_is", **told, "value": ["A150", "A151", "A152", "A153"]},
+        {"kind": "exit_is", "selector": {"label": LABEL, "command": command}, "value": 0},
+    ]
+
+
+def _pinned(task: Task, run: Path) -> list[str]:
+    """The command as the task's lock has it: the run may have been opened under another name of its folder."""
+    lines = (p.selector.command for p in task.typed.contract.acceptance)
+    return next((shlex.split(line) for line in lines if line), stop_argv(run))
 
 
 def end_task(campaign: Campaign) -> str:
@@ -31,8 +65,7 @@ def end_task(campaign: Campaign) -> str:
             entry = f"infer-forge campaign status --run {run}; needed: {needs}"
             questions = [str(blocker["what"])] if blocker else []
             return handoff(store, campaign.task_id, told, entry, open_questions=questions).status
-        out = campaign.layout.run / "analysis" / "stop-check.json"
-        words = ["campaign", "stop-check", "--run", run, "--format", "json", "--out", str(out)]
-        argv = [sys.executable, "-m", "infer_forge", *words]
-        record(store, campaign.task_id, argv, label="campaign stop", evidence=[("campaign", out)], cwd=run, again=True)
+        argv = _pinned(task, campaign.layout.run)
+        out = Path(argv[-1])
+        record(store, campaign.task_id, argv, label=LABEL, evidence=[("campaign", out)], cwd=run, again=True)
         return deliver(store, campaign.task_id, told).status

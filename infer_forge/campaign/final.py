@@ -112,7 +112,15 @@ def _after(campaign: Campaign) -> str:
         if total is not None
         else ""
     )
+    told += _origin(best)
     return _table(("result", "commit", "gain", "accuracy", "stability"), rows) + f"\n\n{told}\n\n" + _verdicts(gap)
+
+
+def _origin(measurement: Record) -> str:
+    """Of launches that were handed in: how many files a recorded run wrote."""
+    files: list[dict[str, Any]] = measurement.get("files") or []
+    seen = sum(f.get("execution") is not None for f in files)
+    return f" Of {len(files)} files handed in, recorded runs wrote {seen}." if files else ""
 
 
 def _commands(campaign: Campaign) -> str:

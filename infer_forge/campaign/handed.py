@@ -19,12 +19,14 @@ from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import book, gates, handed_files, handed_quality, measure, verdicts
+from infer_forge.campaign import book, conditions, gates, handed_files, handed_quality, measure, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.base.contract_model import BenchmarkContract, Scenario
     from infer_forge.bench.ledger_rows import RowStore
     from infer_forge.campaign.handed_files import Launch
+
+ORIGIN = "; of the others the command is their author's word (infer-forge task record TASK --evidence diffusion=FILE -- COMMAND)"
 
 LABELS = ("pilot", "baseline", *measure.LABELS)
 """`pilot` before the contract, `baseline` before the winner table, then as `measure` labels them."""
@@ -93,7 +95,7 @@ def hand_in(campaign: book.Campaign, given: Given, label: str = "patched") -> tu
         "rows": rows,
         "failed": [],
         "contract_sha256": scene.sha256,
-        "files": [{**book.file_facts(x.file), "framework": x.framework, "kept": str(x.kept)} for x in launches],
+        "files": _files(campaign, launches),
         "quality": quality,
     }
     if label == "repeat":
@@ -104,6 +106,13 @@ def hand_in(campaign: book.Campaign, given: Given, label: str = "patched") -> tu
     kind = "measurement" if label in measure.LABELS else "handed"
     after = book.append(book.read(campaign.layout.run), kind, body)
     return after, _report(after, body, launches)
+
+
+def _files(campaign: book.Campaign, launches: list[Launch]) -> list[dict[str, Any]]:
+    """The files, each with the recorded run of the task that wrote it; null: that the locked command wrote it is its author's word."""
+    observed = {e.sha256: e.execution for e in campaign.task().evidence if e.trust == "observed" and not e.fenced}
+    made = [{**book.file_facts(x.file), "framework": x.framework, "kept": str(x.kept)} for x in launches]
+    return [{**f, "execution": observed.get(f["sha256"])} for f in made]
 
 
 def _scene(campaign: book.Campaign, given: Given, label: str) -> Scene:
@@ -121,12 +130,12 @@ def _scene(campaign: book.Campaign, given: Given, label: str) -> Scene:
     store = RowStore(bench.pilot if label == "pilot" else bench.rows)
     if label in measure.LABELS:
         gates.require(campaign, "A51", "A100", "chain", "round-claim", what="measure")
-        commit, since = measure.head_of(campaign, label), _begin(campaign, label)
+        commit, since = conditions.head_of(campaign, label), _begin(campaign, label)
     else:
         gates.require(campaign, "chain", "A12", *(["A43", "A31"] if label == "baseline" else []), what=label)
         if campaign.of("baseline_lock") or (label == "pilot" and campaign.of("contract_lock")):
             raise GateRefused(f"A51: it is locked already; no {label} follows", next_step="infer-forge campaign next")
-        commit, since = measure.clean(campaign).commit, (campaign.last("contract_lock") or campaign.records[0]).at
+        commit, since = conditions.clean(campaign).commit, (campaign.last("contract_lock") or campaign.records[0]).at
     return Scene(contract, sha256, _scenario(contract, given.scenario), label, commit, since, store)
 
 
@@ -276,6 +285,10 @@ def _report(after: book.Campaign, body: dict[str, Any], launches: list[Launch]) 
     last = after.records[-1]
     report.extra = {"id": last.id, **body}
     report.summary = [f"{body['label']} {last.id} of commit {body['commit'][:12]}: {len(launches)} launches handed in"]
+    told = sum(f["execution"] is not None for f in body["files"])
+    report.summary.append(
+        f"{told} of {len(launches)} files were written by recorded runs of the task" + ORIGIN * (told < len(launches))
+    )
     report.summary += [f"quality: {body['quality']['why']}"] if body["quality"] else []
     report.next_step = next_step(after).command
     return report

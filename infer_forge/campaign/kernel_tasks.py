@@ -32,8 +32,7 @@ def eligible(campaign: Campaign, kernel: str, family: str | None = None) -> floa
     gates.require(campaign, "A100", "A104", "A114", "A126", what=f"work on {kernel}")
     profile = coverage.slow_profile(campaign)
     assert profile is not None
-    triage = jsonio.read_json(coverage.triage_file(campaign, profile))
-    shares = dict(coverage.families(triage, coverage.slow_stage(campaign, profile)))
+    shares = dict(coverage.families(coverage.triage(campaign, profile), coverage.slow_stage(campaign, profile)))
     wanted = family or kernel
     share = sum(v for k, v in shares.items() if wanted in k)
     if share < HOT_PCT:

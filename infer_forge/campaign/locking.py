@@ -9,7 +9,7 @@ from typing import Any
 from infer_forge.base import contracts, jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable
 from infer_forge.base.records import Report
-from infer_forge.campaign import book, gates, repo
+from infer_forge.campaign import book, conditions, gates, repo
 from infer_forge.campaign.inputs import TARGET
 
 
@@ -149,16 +149,15 @@ def lock_baseline(
 
     if campaign.of("baseline_lock"):
         _second("A51", lambda: baseline_lock.lock_baseline(campaign.layout.run))
-    seen, first = repo.look(campaign.checkout), campaign.inputs["target_checkout"]
-    if seen.dirty or (
-        seen.commit != first["commit"] and not repo.is_ancestor(campaign.checkout, str(first["commit"]), seen.commit)
-    ):
+    seen, first = conditions.clean(campaign), campaign.inputs["target_checkout"]
+    if seen.commit != first["commit"] and not repo.is_ancestor(campaign.checkout, str(first["commit"]), seen.commit):
         raise GateRefused(
             "A76: the checkout was changed before the baseline",
             where=str(seen.path),
             next_step="measure the baseline on a clean checkout",
         )
     assert campaign.contract is not None
+    _require_measured_here(campaign, seen.commit)
     least = first_look(campaign.contract[0].budgets.max_launches_per_engine)
     if min_launches is not None and min_launches < least:
         raise GateRefused(
@@ -189,3 +188,27 @@ def lock_baseline(
         "pages": pages,
     }
     return book.append(fresh, "baseline_lock", body), report
+
+
+def _require_measured_here(campaign: book.Campaign, commit: str) -> None:
+    """B16: SGLang's launches are of the commit that the baseline names, where the engine told its source.
+
+    Raises:
+        GateRefused: one is of another commit, or of files that were changed.
+    """
+    from infer_forge.bench.ledger_rows import RowStore
+
+    assert campaign.contract is not None
+    rows = RowStore(campaign.layout.bench.rows).rows(contract_hash=campaign.contract[1], purposes=["decision"])
+    for row in rows:
+        why = (
+            conditions.other_source(campaign.checkout, commit, row.framework_commit)
+            if row.framework == TARGET
+            else None
+        )
+        if why is not None:
+            raise GateRefused(
+                f"B16: launch {row.launch_id} of {TARGET} is not of the commit {commit[:12]}: {why}",
+                where=str(campaign.layout.bench.rows),
+                next_step="rows are never removed: begin a new campaign on a clean checkout, with the engine installed from it",
+            )

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import book, gates, repo, verdicts
+from infer_forge.campaign import book, conditions, gates, verdicts
 
 if TYPE_CHECKING:
     from infer_forge.bench.search_config import Candidate
     from infer_forge.bench.session import Launch, Session
 
-VARIABLE = "INFER_FORGE_SOURCE_COMMIT"
 LABELS = ("patched", "off", "repeat")
 """The open attempt's commit, its patch switched off, or the accepted state once more (A103)."""
 Told = Callable[[int, int, str], None]
@@ -61,7 +60,7 @@ def measure(
     place = config or (Path(campaign.inputs["search_config"]) if campaign.inputs.get("search_config") else None)
     if place is None:
         raise UsageFault("no search configuration is known", next_step="--config FILE")
-    head = head_of(campaign, label)
+    head = conditions.head_of(campaign, label)
     try:
         session = prepare(campaign.layout.run, place, "decision", helps=helps)
         assert session.contract is not None
@@ -74,9 +73,11 @@ def measure(
     chosen, table = _chosen(
         campaign, commit, {c.id: c for e in session.config.engines for c in candidates(session.config, e.framework)}
     )
+    conditions.require_installed(campaign, session, head)
+    conditions.require_same_launch(campaign, session, chosen)
     driver.orphans(session.layout, grace_s=session.grace_s)
     ident = f"m-{secrets.token_hex(4)}"
-    made = _launched(session, chosen, count, ident, told)
+    made = _launched(campaign, session, chosen, count, ident, told)
     hashes = [
         e.hash for e, r in session.store.entries(purposes=["decision"]) if str(r.block_id or "").startswith(ident)
     ]
@@ -106,11 +107,14 @@ def measure(
     return after, report
 
 
-def _launched(session: Session, chosen: list[Candidate], count: int, ident: str, told: Told | None) -> list[Launch]:
-    """`count` launches of each candidate in ABBA order, two turns a block."""
+def _launched(
+    campaign: book.Campaign, session: Session, chosen: list[Candidate], count: int, ident: str, told: Told | None
+) -> list[Launch]:
+    """`count` launches of each candidate in ABBA order, two turns a block; the checkout stands still meanwhile."""
     from infer_forge.bench import driver
 
     made: list[Launch] = []
+    begun = conditions.clean(campaign).commit
     order = list(enumerate(chosen))
     for turn in range(count):
         for index, candidate in reversed(order) if turn % 2 else order:
@@ -118,6 +122,7 @@ def _launched(session: Session, chosen: list[Candidate], count: int, ident: str,
                 told(len(made), count * len(chosen), candidate.id)
             position = 2 * len(chosen) - 1 - index if turn % 2 else index
             made.append(driver.measure(session, candidate, block_id=f"{ident}-{turn // 2}", block_position=position))
+            conditions.require_unmoved(campaign, begun)
     return made
 
 
@@ -126,62 +131,6 @@ def first_look(most: int) -> int:
     from infer_forge.bench.stats import LOOKS
 
     return next((n for n in LOOKS if n <= most), most)
-
-
-def clean(campaign: book.Campaign) -> repo.Checkout:
-    """The checkout as it stands, committed.
-
-    Raises:
-        GateRefused: it has uncommitted changes.
-    """
-    seen = repo.look(campaign.checkout)
-    if seen.dirty:
-        raise GateRefused(
-            f"A91: the checkout has uncommitted changes: {', '.join(seen.dirty[:4])}",
-            where=str(seen.path),
-            next_step="commit them: a measurement belongs to a commit",
-        )
-    return seen
-
-
-def head_of(campaign: book.Campaign, label: str) -> str:
-    """The clean checkout's commit, where it is the one that this label asks for.
-
-    Raises:
-        GateRefused: it is not.
-    """
-    seen = clean(campaign)
-    attempt = gates.open_attempt(campaign)
-    if label == "off":
-        return seen.commit
-    if label == "repeat":
-        wanted = verdicts.accepted_commit(campaign)
-        if attempt is not None or not repo.same_tree(seen.path, wanted, seen.commit):
-            raise GateRefused(
-                f"an attempt is open, or the checkout is not at the accepted state {wanted[:12]}",
-                where=str(seen.path),
-                next_step="infer-forge campaign next",
-            )
-        return seen.commit
-    if attempt is None:
-        raise GateRefused(
-            "A100: no attempt is open",
-            where=str(seen.path),
-            next_step="infer-forge campaign record attempt, before the change is made",
-        )
-    if seen.commit == attempt["base_commit"]:
-        raise GateRefused(
-            "A135: the checkout is still at the attempt's base: the patch is not active",
-            where=str(seen.path),
-            next_step="commit the change in this checkout, then measure",
-        )
-    if not repo.is_ancestor(seen.path, attempt["base_commit"], seen.commit):
-        raise GateRefused(
-            "A135: the commit is not built on the attempt's base",
-            where=str(seen.path),
-            next_step="put the change on its base",
-        )
-    return seen.commit
 
 
 def _chosen(
@@ -200,7 +149,7 @@ def _chosen(
                 next_step="use the configuration that was searched",
             )
         if winner["framework"] == "sglang" and head is not None:
-            candidate = candidate.model_copy(update={"env": {**candidate.env, VARIABLE: head[:12]}})
+            candidate = candidate.model_copy(update={"env": {**candidate.env, conditions.VARIABLE: head[:12]}})
         chosen[candidate.id] = candidate
         table.setdefault(winner["scenario"], {})[winner["framework"]] = candidate.id
     return list(chosen.values()), table

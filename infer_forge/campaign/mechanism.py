@@ -8,11 +8,41 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from infer_forge.base import jsonio
 from infer_forge.base.errors import UsageFault
-from infer_forge.campaign import book, verdicts
+from infer_forge.campaign import book, repo, verdicts
 
 SEEN, NOT_SEEN, CANNOT_TELL = "seen", "not_seen", "cannot_tell"
 _MOST_BYTES = 512 * 1024 * 1024
+
+
+_ANY = (
+    b'{"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": [{"ph": "X", "cat": "kernel", "name": "", "pid": 0, '
+    b'"tid": 7, "ts": 1.5, "dur": 2, "args": {"stream": 7, "device": 0}}], "displayTimeUnit": "ms"}\n'
+    b"[2026-01-02 03:04:05] INFO: the server is fired up and ready to roll, port 30000\n"
+)
+"""What stands in any trace and in any log."""
+
+
+def _compiled(pattern: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(pattern.encode())
+    except re.error as fault:
+        raise UsageFault(f"the mechanism is no regular expression: {fault}") from None
+
+
+def require_telling(pattern: str) -> None:
+    """Refuse a mechanism that any trace or log would show.
+
+    Raises:
+        UsageFault: it matches what stands in each of them, or is no regular expression.
+    """
+    found = _compiled(pattern).search(_ANY)
+    if found is not None:
+        raise UsageFault(
+            f"the mechanism {pattern!r} is seen in any trace or log, patched or not",
+            next_step="name the kernel, or the line of the log, that only the patch brings",
+        )
 
 
 def search_files(pattern: str, files: Sequence[Path]) -> tuple[str, list[dict[str, Any]]]:
@@ -20,10 +50,7 @@ def search_files(pattern: str, files: Sequence[Path]) -> tuple[str, list[dict[st
 
     `cannot_tell` when a file is missing or unreadable and none shows it.
     """
-    try:
-        wanted = re.compile(pattern.encode())
-    except re.error as fault:
-        raise UsageFault(f"the mechanism is no regular expression: {fault}") from None
+    wanted = _compiled(pattern)
     looked: list[dict[str, Any]] = []
     for file in files:
         count: int | None = 0
@@ -34,11 +61,28 @@ def search_files(pattern: str, files: Sequence[Path]) -> tuple[str, list[dict[st
         except (OSError, EOFError) as fault:
             looked.append({"file": str(file), "count": None, "why": " ".join(str(fault).split())[:120]})
             continue
-        looked.append({"file": str(file), "count": count})
+        looked.append({"file": str(file), "count": count, "sha256": jsonio.sha256_file(file)})
     if any(x["count"] for x in looked):
         return SEEN, looked
     blind = not looked or any(x["count"] is None for x in looked)
     return (CANNOT_TELL if blind else NOT_SEEN), looked
+
+
+def not_off(campaign: book.Campaign, attempt: book.Record, off: book.Record) -> str | None:
+    """Why a measurement does not show the attempt's patch switched off; None when it does.
+
+    It must be of the files of the attempt's base, launched after the patched state was measured: what was launched long
+    before says nothing of the machine as it was then.
+    """
+    if off["label"] != "off":
+        return f"it is labelled {off['label']}"
+    patched = [m for m in campaign.of("measurement") if m["label"] == "patched" and m.number > attempt.number]
+    if not patched or off.number < patched[0].number:
+        return f"it is older than the measurement of attempt {attempt.id}"
+    base, commit = str(attempt["base_commit"]), str(off["commit"])
+    if repo.same_files(campaign.checkout, base, commit):
+        return None
+    return f"{commit[:12]} does not hold the files of the base {base[:12]}"
 
 
 def off_parity(campaign: book.Campaign, off: book.Record, prior: book.Record | None) -> tuple[str, str]:

@@ -100,7 +100,8 @@ class GapWanted(Strict):
 class Profile(Strict):
     """Traces of one framework; the triage is made here.
 
-    `scenario`: of the contract, at whose lengths the traces were taken, where no capture record lies beside them.
+    `scenario`: of the contract, at whose lengths the traces were taken, where no capture record lies beside them; of mixed
+    data with its bucket (`chat p95`).
     """
 
     framework: Literal["sglang", "vllm", "tensorrt_llm", "tokenspeed"]
@@ -151,7 +152,7 @@ class NcuRecord(Strict):
 
 
 class Attempt(Strict):
-    """A patch that is about to be made."""
+    """A patch that is about to be made. `alters_numerics` is told to the reviewer: accuracy is measured either way."""
 
     title: Words
     idea: Words
@@ -196,11 +197,12 @@ class Result(Strict):
 
 
 class Blocker(Strict):
-    """Something that could not be done: what, what was tried, what is needed."""
+    """Something that could not be done: what, what was tried, what is needed; `evidence`: files or record ids that show it."""
 
     what: Words
     tried: Names = Field(min_length=1)
     needs: Words
+    evidence: Names = Field(default_factory=list)
 
 
 class Command(Strict):

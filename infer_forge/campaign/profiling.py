@@ -60,7 +60,7 @@ def record_profile(campaign: book.Campaign, given: Profile) -> book.Campaign:
 
 def _known_scenario(campaign: book.Campaign, given: Profile) -> None:
     assert campaign.contract is not None
-    names = [s.name for s in campaign.contract[0].grid.scenarios]
+    names = [n for s in campaign.contract[0].grid.scenarios for n in shapes.statements(campaign, s.name)]
     if given.scenario is not None and given.scenario not in names:
         raise GateRefused(
             f"A117: {given.scenario} is no scenario of the contract", next_step=f"name one of {', '.join(names)}"

@@ -10,7 +10,18 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.tables import Table
-from infer_forge.campaign import accepting, book, coverage, gates, mechanism, obligations, profiling, repo, verdicts
+from infer_forge.campaign import (
+    accepting,
+    belonging,
+    book,
+    conditions,
+    coverage,
+    gates,
+    mechanism,
+    obligations,
+    profiling,
+    verdicts,
+)
 from infer_forge.campaign import model as forms
 from infer_forge.campaign.accuracy import read_scores
 from infer_forge.campaign.stability import judge_soak, read_soak
@@ -206,14 +217,22 @@ def _idea(campaign: book.Campaign, given: forms.Idea) -> book.Campaign:
 
 
 def _dismissal(campaign: book.Campaign, given: forms.Dismissal) -> book.Campaign:
-    found = campaign.find(given.evidence)
+    return book.append(campaign, "dismissal", {**_plain(given), "evidence": _shown(campaign, given.evidence)})
+
+
+def _shown(campaign: book.Campaign, evidence: str) -> dict[str, Any]:
+    """Evidence by the id of a record, or a file with its hash.
+
+    Raises:
+        GateRefused: it is a history note.
+    """
+    found = campaign.find(evidence)
     if found is not None and found.kind == "history":
         raise GateRefused(
             "A49: a history note guides, it proves nothing",
             next_step="cite a profile, a report, a measurement or a file",
         )
-    evidence = {"record": found.id} if found is not None else book.file_facts(given.evidence)
-    return book.append(campaign, "dismissal", {**_plain(given), "evidence": evidence})
+    return {"record": found.id} if found is not None else book.file_facts(evidence)
 
 
 def _ncu(campaign: book.Campaign, given: forms.NcuRecord) -> book.Campaign:
@@ -270,7 +289,8 @@ PATCH_GATES = (
 def _attempt(campaign: book.Campaign, given: forms.Attempt) -> book.Campaign:
     gates.require(campaign, *PATCH_GATES, what="a patch")
     idea = campaign.need(given.idea, "idea")
-    seen = repo.look(campaign.checkout)
+    mechanism.require_telling(given.mechanism)
+    seen = conditions.clean(campaign)
     number = len(campaign.of("attempt")) + 1
     body = {
         **_plain(given),
@@ -294,8 +314,13 @@ def _id(record: book.Record | None) -> str | None:
 def _accuracy(campaign: book.Campaign, given: forms.AccuracyFile) -> book.Campaign:
     gates.require(campaign, "A31", what="an accuracy")
     attempt = campaign.need(given.attempt, "attempt") if given.attempt else None
-    commit = repo.look(campaign.checkout).commit if attempt is not None else None
     scores = read_scores(given.file, given.dataset)
+    if attempt is not None:
+        belonging.require_own(campaign, attempt, Path(given.file))
+    else:
+        belonging.require_of_side(campaign, given.framework, Path(given.file))
+    belonging.require_model(campaign, Path(given.file))
+    commit = conditions.clean(campaign).commit if attempt is not None else None
     rows: list[dict[str, Any]] = [
         {
             "dataset": given.dataset if given.dataset and len(scores) == 1 else s.dataset,
@@ -323,6 +348,8 @@ def _accuracy(campaign: book.Campaign, given: forms.AccuracyFile) -> book.Campai
 def _soak(campaign: book.Campaign, given: forms.SoakFile) -> book.Campaign:
     attempt = campaign.need(given.attempt, "attempt")
     found = read_soak(given.file)
+    belonging.require_own(campaign, attempt, Path(given.file))
+    belonging.require_time(attempt, float(found.get("minutes") or 0), Path(given.file))
     bounds = campaign.contract[0].soak if campaign.contract else None
     result, why = judge_soak(found, bounds)
     body = {
@@ -330,26 +357,32 @@ def _soak(campaign: book.Campaign, given: forms.SoakFile) -> book.Campaign:
         "result": result,
         "why": why,
         "peak_device_bytes": found.get("peak_device_bytes"),
-        "commit": repo.look(campaign.checkout).commit,
+        "commit": conditions.clean(campaign).commit,
     }
     return book.append(campaign, "soak", {**body, **book.file_facts(given.file)})
 
 
 def _mechanism(campaign: book.Campaign, given: forms.MechanismFiles) -> book.Campaign:
     attempt = campaign.need(given.attempt, "attempt")
-    verdict, looked = mechanism.search_files(given.pattern or str(attempt["mechanism"]), [Path(f) for f in given.files])
+    pattern = given.pattern or str(attempt["mechanism"])
+    mechanism.require_telling(pattern)
+    for file in given.files:
+        belonging.require_own(campaign, attempt, Path(file))
+    verdict, looked = mechanism.search_files(pattern, [Path(f) for f in given.files])
     body: dict[str, Any] = {
         "attempt": attempt.id,
-        "pattern": given.pattern or attempt["mechanism"],
+        "pattern": pattern,
         "verdict": verdict,
         "files": looked,
         "off": None,
     }
     if given.off:
         off = campaign.need(given.off, "measurement")
-        if off["label"] != "off":
+        wrong = mechanism.not_off(campaign, attempt, off)
+        if wrong:
             raise GateRefused(
-                f"{off.id} was not measured with the patch off", next_step="infer-forge campaign measure --label off"
+                f"{off.id} was not measured with the patch off: {wrong}",
+                next_step=f"git checkout --detach {str(attempt['base_commit'])[:12]}, then infer-forge campaign measure --label off",
             )
         state, why = mechanism.off_parity(campaign, off, verdicts.best_measurement(campaign))
         body["off"] = {"measurement": off.id, "result": state, "why": why}
@@ -364,7 +397,8 @@ def _result(campaign: book.Campaign, given: forms.Result) -> book.Campaign:
 
 
 def _blocker(campaign: book.Campaign, given: forms.Blocker) -> book.Campaign:
-    return book.append(campaign, "blocker", _plain(given))
+    shown = [_shown(campaign, e) for e in given.evidence]
+    return book.append(campaign, "blocker", {**_plain(given), "evidence": shown})
 
 
 def _command(campaign: book.Campaign, given: forms.Command) -> book.Campaign:

@@ -183,8 +183,7 @@ def _root_cause(campaign: Campaign, stage: str | None) -> Campaign:
     chosen = stage or slow or _longest(mine, common)
     if chosen not in mine["stages"]:
         raise UsageFault(f"SGLang's profile has no stage {chosen}", next_step=f"stages: {', '.join(mine['stages'])}")
-    triage: dict[str, Any] = jsonio.read_json(campaign.layout.run / str(mine["triage"]))
-    shares = coverage.families(triage, chosen)[:12]
+    shares = coverage.families(coverage.triage(campaign, mine), chosen)[:12]
     lines.append(f"Slower stage: {chosen}.")
     hot = "\n".join(f"- {n}: {s:.2f} %" for n, s in shares)
     parts = [" ".join(lines), f"## SGLang kernels of {chosen}\n\n{hot}"]

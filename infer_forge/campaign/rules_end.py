@@ -20,6 +20,7 @@ SECTIONS = (
 )
 def _numbers(campaign: Campaign) -> Answer:
     wrong = [f"{name}: not what the ledger says" for name in views.edited(campaign)]
+    wrong += [f"{name}: not the file that was recorded" for name in views.altered(campaign)]
     for record in (campaign.last(k) for k in ("fairness", "root_cause", "layer_pipeline", "final")):
         if record is None:
             continue
@@ -177,6 +178,22 @@ def _loop(campaign: Campaign) -> Answer:
         if other
         else ok(campaign.loop_id)
     )
+
+
+@rule(
+    "rounds",
+    "final",
+    "every head of the ledger that the task recorded with its rounds stands in the ledger: one that was written anew does not",
+)
+def _rounds(campaign: Campaign) -> Answer:
+    blocks = campaign.task().blocks
+    if not blocks:
+        return not_yet("no round yet")
+    known = {r.sha256 for r in campaign.records}
+    lost = [b.number for b in blocks if b.data.get("ledger_head") not in (None, *known)]
+    if lost:
+        return bad(f"the ledger of the task's block {lost[0]} is not this one", "restore the ledger from a copy")
+    return ok(f"{len(blocks)} rounds")
 
 
 @rule("stop", "final", "the campaign ended with a stop code and its evidence (A150 to A154)")

@@ -73,11 +73,12 @@ def _blocked(campaign: Campaign) -> gates.Answer:
 def _external(campaign: Campaign, evidence: Sequence[str]) -> gates.Answer:
     found = [r for e in evidence if (r := campaign.find(e)) is not None and r.kind in ("blocker", "dismissal")]
     reasons = list(campaign.inputs["frameworks"]["unsupported"].values())
+    fix = "record blocker with its tried paths and --set evidence=FILE (a log, a failed launch), and cite it with --evidence ID"
     if not found:
-        return gates.bad(
-            "no cited record shows what is external",
-            "record a blocker with its tried paths, and cite it with --evidence ID",
-        )
+        return gates.bad("no cited record shows what is external", fix)
+    bare = next((r for r in found if not r.get("evidence")), None)
+    if bare is not None:
+        return gates.bad(f"{bare.id} cites no file and no record: words prove nothing", fix)
     return gates.ok(
         "; ".join(f"{r.id} {r.get('what') or r.get('reason')}" for r in found) + (f"; {reasons[0]}" if reasons else "")
     )
@@ -117,8 +118,8 @@ def stop(campaign: Campaign, code: str, evidence: Sequence[str] = ()) -> Campaig
     if done is not None:
         if done["code"] != code:
             raise GateRefused(f"it stopped with {done['code']}", next_step="infer-forge campaign status")
-        end_task(campaign)  # a kill between the stop, its views and the end of its task
-        write_views(campaign)
+        write_views(campaign)  # a kill between the stop, its views and the end of its task, which looks at the views
+        end_task(campaign)
         return campaign
     result, seen, fix = judge(campaign, code, evidence)
     if result != gates.PASS:
@@ -137,7 +138,7 @@ def stop(campaign: Campaign, code: str, evidence: Sequence[str] = ()) -> Campaig
         else ["chain", "A155", "numbers"]
     )
     if code in COMPLETE:
-        wanted += ["A41", "B16", "C64", *(["coverage"] if campaign.of("round_open") else [])]
+        wanted += ["A41", "B16", "C64", "rounds", *(["coverage"] if campaign.of("round_open") else [])]
     gates.require(campaign, *wanted, what="stopping")
     body = {
         "code": code,

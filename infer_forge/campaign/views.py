@@ -268,3 +268,23 @@ def edited(campaign: Campaign) -> list[str]:
         if place.is_file() and not pages.same_as(place, render(campaign)):
             wrong.append(name)
     return wrong
+
+
+def kept_files(record: Record) -> list[tuple[str, str]]:
+    """(path in the run, sha256) of every file that a record wrote there."""
+    body = record.body
+    nested: list[dict[str, Any]] = [*(body.get("comparisons") or []), *([body["report"]] if body.get("report") else [])]
+    pairs = [("triage" if record.kind == "profile" else "path", "sha256"), ("patch", "patch_sha256")]
+    found = [(body.get(p), body.get(s)) for p, s in pairs] + [(n.get("path"), n.get("sha256")) for n in nested]
+    return [(str(p), str(s)) for p, s in found if p and s and not Path(str(p)).is_absolute()]
+
+
+def altered(campaign: Campaign) -> list[str]:
+    """Files of the run that are not what the newest record of them says: gap reports, triages, comparisons, pipelines, ceiling, patches."""
+    kept = {path: sha for r in campaign.of(*KEPT) for path, sha in kept_files(r)}
+    places = {path: campaign.layout.run / path for path in kept}
+    return sorted(p for p, f in places.items() if not f.is_file() or jsonio.sha256_file(f) != kept[p])
+
+
+KEPT = ("gap", "profile", "ceiling", "root_cause", "layer_pipeline", "result")
+"""Records that wrote files into the run beside the pages."""

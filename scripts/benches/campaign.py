@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -112,52 +113,54 @@ def _baseline(run: Path, sha256: str, rows: list[str]) -> str:
 def _round(number: int, commit: str, rows: list[str], sha256: str, *, last: bool) -> Iterator[Item]:
     """Records of one round; the last stays open before its attempt."""
     claim = {"claim_id": "c", "epoch": 1, "verdict": "current", "gpus": ["0"], "why": None}
-    yield (
-        "round_open",
-        {"round": number, "claim": claim, "journal": {"query": "q", "hits": []}, "ownership": [], "sub_target": "t"},
-    )
-    gap = {
-        "number": number,
-        "path": "benchmark/gap-001.json",
-        "sha256": "0" * 64,
-        "scenarios": [SCENARIO],
-        "overall": "behind",
+    opened: dict[str, Any] = {
+        "round": number,
+        "claim": claim,
+        "journal": {"query": "q", "hits": []},
+        "ownership": [],
+        "sub_target": "t",
     }
+    yield "round_open", opened
+    yield from _explained(number, commit)
+    if last:
+        return
+    yield from _tried(number, commit, rows, sha256)
+    closed = {
+        "round": number,
+        "claim": claim,
+        "gain_pct": 0.0,
+        "outcome": "rejected",
+        "progress": "stalled",
+        "void": None,
+    }
+    yield "round_close", closed
+
+
+def _explained(number: int, commit: str) -> Iterator[Item]:
+    """The gap, its profiles and reports, and an idea."""
+    gap = {"number": number, "path": "benchmark/gap-001.json", "scenarios": [SCENARIO], "overall": "behind"}
     yield "gap", {**gap, "measurement": None, "commit": commit}
-    yield (
-        "fairness",
-        {"gap": f"<gap {number}>", "blocking": [], "path": "analysis/fairness-diagnostics.md", "part_sha256": ""},
-    )
+    page = {"gap": f"<gap {number}>", "part_sha256": ""}
+    yield "fairness", {**page, "blocking": [], "path": "analysis/fairness-diagnostics.md"}
+    triage = {"triage": "profiles/t.json", "digest": "profiles/t.json", "sha256": hashlib.sha256(_triage()).hexdigest()}
     for name in ("sglang", "vllm"):
         profile: dict[str, Any] = {
             "framework": name,
             "purpose": "gap",
             "traces": [],
-            "triage": "profiles/t.json",
             "stages": {"decode": 8000.0},
+            "commit": commit,
         }
-        yield "profile", {**profile, "digest": "profiles/t.json", "commit": commit, "sha256": "0" * 64}
-    yield (
-        "root_cause",
-        {"gap": f"<gap {number}>", "stage": "decode", "path": "analysis/root-cause.md", "part_sha256": ""},
-    )
-    layers = {
-        "path": "analysis/layer-pipeline.md",
-        "part_sha256": "",
-        "kernels": ["kernel_1"],
-        "report": {"path": "profiles/t.json"},
-    }
-    yield "layer_pipeline", {**layers, "gap": f"<gap {number}>"}
-    idea = {
-        "title": f"idea {number}",
-        "repository": "sglang",
-        "path": f"f{number}.py",
-        "symbol": "s",
-        "covers": [f"kernel_{number % 40}"],
-    }
-    yield "idea", {**idea, "provenance": "vllm at a commit", "expected_gain_pct": 1.0}
-    if last:
-        return
+        yield "profile", {**profile, **triage}
+    yield "root_cause", {**page, "stage": "decode", "path": "analysis/root-cause.md"}
+    layers = {"path": "analysis/layer-pipeline.md", "kernels": ["kernel_1"], "report": {"path": "profiles/t.json"}}
+    yield "layer_pipeline", {**page, **layers}
+    where = {"repository": "sglang", "path": f"f{number}.py", "symbol": "s", "covers": [f"kernel_{number % 40}"]}
+    yield "idea", {**where, "title": f"idea {number}", "provenance": "vllm at a commit", "expected_gain_pct": 1.0}
+
+
+def _tried(number: int, commit: str, rows: list[str], sha256: str) -> Iterator[Item]:
+    """An attempt, its measurement, and that it gained nothing."""
     attempt = {
         "number": number,
         "title": f"attempt {number}",
@@ -176,20 +179,19 @@ def _round(number: int, commit: str, rows: list[str], sha256: str, *, last: bool
         "contract_sha256": sha256,
     }
     yield "measurement", {**measured, "launches": LAUNCHES, "of": None}
-    yield (
-        "result",
-        {
-            "attempt": f"<attempt {number}>",
-            "outcome": "rejected",
-            "reason": "no gain",
-            "gain_pct": 0.1,
-            "commit": commit,
-        },
-    )
-    yield (
-        "round_close",
-        {"round": number, "claim": claim, "gain_pct": 0.0, "outcome": "rejected", "progress": "stalled", "void": None},
-    )
+    ended = {
+        "attempt": f"<attempt {number}>",
+        "outcome": "rejected",
+        "reason": "no gain",
+        "gain_pct": 0.1,
+        "commit": commit,
+    }
+    yield "result", ended
+
+
+def _triage() -> bytes:
+    """The triage report that every profile names."""
+    return json.dumps(TRIAGE).encode()
 
 
 def _play(folder: Path) -> Path:
@@ -203,7 +205,7 @@ def _play(folder: Path) -> Path:
     given = {"model": "org/M-8B", "gpu_model": "H200", "gpu_count": 1, "precision": "bf16"}
     made = init(given, checkout=folder / "sglang", root=folder / "root", compare=["vllm"])
     run = Path(str(made.extra["run"]))
-    (run / "profiles" / "t.json").write_text(json.dumps(TRIAGE))
+    (run / "profiles" / "t.json").write_bytes(_triage())
     note = {"blocker": "no knowledge base here"}
     sha256 = _contract(run)
     rows = _rows(run, sha256)

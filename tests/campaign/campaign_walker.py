@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -271,9 +272,9 @@ class Walker(Agent):
 
     def _soak(self, data: dict[str, Any]) -> dict[str, Any]:
         place = self.tmp / "soak.json"
-        body = {"minutes": 1, "repeats": 2, "errors": 0, "restarts": 0, "peak_device_bytes": 70_000_000_000}
-        series = {"memory_bytes": [[t, 7e10] for t in (0, 30, 60)], "p99_ms": [[t, 9] for t in (0, 30, 60)]}
-        place.write_text(json.dumps({**body, **series}))
+        body = {"minutes": 0.01, "repeats": 2, "errors": 0, "restarts": 0, "peak_device_bytes": 70_000_000_000}
+        series = {"memory_bytes": [[t, 7e10] for t in (0, 0.3, 0.6)], "p99_ms": [[t, 9] for t in (0, 0.3, 0.6)]}
+        place.write_text(json.dumps({**body, **series, "began": time.time()}))
         return {**data, "file": str(place)}
 
     def _mechanism(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from infer_forge.base.errors import MissingPart, UsageFault
+from infer_forge.base.errors import GateRefused, MissingPart, UsageFault
 from infer_forge.base.jsonio import sha256_file
 from infer_forge.bench.model import Row
 from infer_forge.campaign import begin, coverage, open_campaign, pull_request
 from infer_forge.campaign.model import HistoryItem
 from infer_forge.campaign.reports import _framework_facts  # pyright: ignore[reportPrivateUsage]
+from infer_forge.campaign.reviewing import EXPECTED
 from infer_forge.engines import env as engine_env
 from infer_forge.engines.env import Environment
 from infer_forge.engines.runner import Place
@@ -394,21 +395,23 @@ def test_the_text_of_a_pull_request_spans_benchmark_to_revalidation(station: Sta
     assert all(f"{k} {v}" in parts["Revalidation"] for k, v in kept["evidence"].items())
 
 
-def test_a_pull_request_shows_every_accuracy_of_its_commit_and_says_which_is_missing(station: Station) -> None:
-    alone = pull_request(open_campaign(station("stopped").run))
-    assert "Not shown: mmlu." in alone.extra["text"]
-    assert [f.code for f in alone.findings] == ["ACCURACY_INCOMPLETE"]
+def test_a_pull_request_needs_the_whole_gsm8k_and_mmlu_of_its_commit(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = station("validated")
-    place = agent.tmp / "mmlu.json"
-    place.write_text(json.dumps({"results": {"mmlu": {"acc,none": 0.71}}}))
-    agent.record("accuracy", attempt=agent.notes["attempt"], file=str(place))
+    part = agent.lm_eval(0.838, **{"n-samples": {"gsm8k": {"effective": 1319}, "mmlu": {"effective": 200}}})
+    agent.record("accuracy", attempt=agent.notes["attempt"], file=str(part))
     result = agent.record("result", attempt=agent.notes["attempt"], outcome="accepted", reason="it closes the gap")
     agent.record("round_close")
     agent.review(result)
-    both = pull_request(open_campaign(agent.run))
-    assert [r[:2] for r in both.tables["accuracy"].rows] == [("gsm8k", "0.8380"), ("mmlu", "0.7100")]
-    assert both.findings == []
-    assert "Not shown" not in both.extra["text"]
+    with pytest.raises(GateRefused, match="C41: .*mmlu on 200 of 14042 questions"):
+        pull_request(open_campaign(agent.run))
+    held = open_campaign(station("stopped").run)
+    made = pull_request(held)
+    assert [r[:2] for r in made.tables["accuracy"].rows] == [("gsm8k", "0.8380"), ("mmlu", "0.7000")]
+    monkeypatch.setitem(EXPECTED, "humaneval", 164)
+    with pytest.raises(GateRefused, match="C41: .*no humaneval"):
+        pull_request(held)
 
 
 def test_what_the_journal_keeps_is_tied_to_point_contract_and_commit(station: Station) -> None:

@@ -17,6 +17,7 @@ from infer_forge.base.errors import GateRefused
 from infer_forge.bench import pictures
 from infer_forge.bench.ledger_rows import RowStore
 from infer_forge.campaign import handed_quality, open_campaign
+from infer_forge.tasks import open_store, record
 from tests.campaign.campaign_agent import Refused, git
 from tests.campaign.campaign_pictures import Painter, commands, contract, words
 from tests.campaign.test_campaign_pictures import WHY, answer, baseline, idea, open_round, open_rows
@@ -126,11 +127,12 @@ def test_a_file_or_request_counts_once(agent: Painter) -> None:
     pair = ("--outputs", str(agent.paint()), "--reference", agent.notes["reference"])
     good = agent.turns()
     agent.hand_in("patched", *good, *pair)
-    refused(agent, "A103: sglang: it counts already as launch h-", good)
+    refused(agent, "launching it again until it looks better proves nothing", agent.turns())
+    refused(agent, "A103: sglang: it counts already as launch h-", good, label="off")
     first = Path(good[1].partition("=")[2])
     again = agent.tmp / "again.jsonl"
     again.write_text(first.read_text().replace('"warmup": true', '"warmup":  true'))
-    refused(agent, "it counts already as launch h-", turned(agent, again))
+    refused(agent, "it counts already as launch h-", turned(agent, again), label="off")
 
 
 def test_a_file_given_twice_is_refused(agent: Painter) -> None:
@@ -249,3 +251,16 @@ def test_a_baseline_that_was_stored_and_not_recorded_is_still_the_reference(agen
     handed_quality.same_reference(held, {pictures.fingerprint(Path(agent.notes["reference"]))})
     with pytest.raises(GateRefused, match="is not what SGLang generated at the baseline"):
         handed_quality.same_reference(held, {"a" * 64})
+
+
+def test_a_file_that_a_recorded_run_wrote_names_that_run_and_the_others_are_told(agent: Painter) -> None:
+    first, made = agent.dump("sglang"), agent.tmp / "observed.jsonl"
+    task, argv = open_campaign(agent.run).task_id, ["cp", str(first), str(made)]
+    with open_store() as store:
+        record(store, task, argv, label="launch", evidence=[("diffusion", made)], cwd=str(agent.tmp))
+    told = agent.hand_in(
+        "patched", *turned(agent, made), "--outputs", str(agent.paint()), "--reference", agent.notes["reference"]
+    )
+    assert any("1 of 6 files were written by recorded runs" in line for line in told["summary"])
+    runs = {f["path"]: f["execution"] for f in open_campaign(agent.run).of("measurement")[-1]["files"]}
+    assert [Path(p).name for p, run in runs.items() if run] == ["observed.jsonl"]

@@ -46,7 +46,7 @@ def test_an_edited_contract_stops_everything(station: Station) -> None:
     agent = station("explained")
     place = agent.run / "benchmark" / "contract.json"
     place.chmod(0o644)
-    place.write_text(place.read_text().replace('"threshold": 0.05', '"threshold": 0.5'))
+    place.write_text(place.read_text().replace('"threshold": 0.01', '"threshold": 0.5'))
     refused(
         agent, "edited after it was locked", "attempt", title="t t t", idea=agent.notes["idea"], mechanism="rmsnorm"
     )

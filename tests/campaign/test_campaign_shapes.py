@@ -117,3 +117,28 @@ def test_mixed_data_at_another_length_fails_and_without_recorded_lengths_is_unkn
         assert look(mixed(held, patch, output_len_p50_tokens=33.0), "A117").result == "fail"
     fresh = open_campaign(held.layout.run)
     assert look(mixed(fresh, monkeypatch), "A117").result == "unknown"
+
+
+def test_of_mixed_data_the_bucket_is_stated_and_is_one_that_rows_recorded(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = station("explained")
+    traces = agent.capture("sglang")
+    (Path(traces[0]).parents[1] / shapes.RECORD).unlink()
+    agent.record("profile", framework="sglang", traces=traces, scenario="chat")
+    held = open_campaign(agent.run)
+    mine = held.of("profile")[-1]
+
+    def judged(scenario: str, **lengths: float) -> tuple[str, str]:
+        with monkeypatch.context() as patch:
+            fresh = mixed(open_campaign(agent.run), patch, **lengths)
+            fresh.records[mine.number - 1].body["scenario"] = scenario
+            found = next(j for j in shapes.judged(fresh) if j.framework == "sglang")
+            return found.result, found.why
+
+    known = {"output_len_p50_tokens": 20.0, "output_len_p95_tokens": 90.0}
+    assert judged("chat", **known) == ("fail", "taken at chat, the slow scenario is chat p50 or chat p95")
+    assert judged("chat p95", **known)[0] == "pass"
+    assert judged("chat p99", **known)[0] == "fail"
+    assert judged("chat p95")[0] == "unknown"
+    assert shapes.statements(mixed(held, monkeypatch, **known), "chat") == ["chat p50", "chat p95"]

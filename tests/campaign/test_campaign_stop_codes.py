@@ -77,13 +77,18 @@ def test_a_verdict_that_does_not_decide_ends_nothing(story: Story) -> None:
     assert (story.says("A150"), story.says("A151")) == ("unknown", "unknown")
 
 
-def test_an_external_limit_is_shown_by_a_cited_blocker_with_what_was_tried(story: Story) -> None:
+def test_an_external_limit_is_shown_by_a_cited_blocker_with_what_was_tried_and_its_file(story: Story) -> None:
     story.gap("behind")
     note = story.add("history", items=[{"pr": 1}])
-    story.add("blocker", what="vllm loads other weights", tried=["both loaders"], needs="one format for both")
-    blocker = story.campaign.records[-1].id
-    assert story.says("A152") == "fail"
-    assert story.says("A152", note) == "fail"
+    words: dict[str, Any] = {
+        "what": "vllm loads other weights",
+        "tried": ["both loaders"],
+        "needs": "one format for both",
+    }
+    bare = story.add("blocker", **words)
+    blocker = story.add("blocker", **words, evidence=[{"path": "load.log"}])
+    for cited in ([], [note], [bare], [blocker, bare]):
+        assert story.says("A152", *cited) == "fail"
     result, seen, _ = judge(story.campaign, "A152", [blocker])
     assert result == "pass"
     assert f"{blocker} vllm loads other weights; it is not installed here" in seen
