@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infer_forge.base.errors import MissingPart
+from infer_forge.base.person import client_of
 from infer_forge.base.resources import data_path
 
 SKILLS = {
@@ -35,16 +36,6 @@ class Found:
     def to_json(self) -> dict[str, Any]:
         """Name, path, places tried."""
         return {"name": self.name, "path": str(self.path) if self.path else None, "tried": self.tried}
-
-
-def client_of(environ: Mapping[str, str] | None = None) -> str | None:
-    """The client that this process runs under: `claude`, `codex`, or None at a plain shell."""
-    env = os.environ if environ is None else environ
-    if env.get("CLAUDECODE") or env.get("CLAUDE_CODE_ENTRYPOINT") or env.get("CLAUDE_PROJECT_DIR"):
-        return "claude"
-    if any(k.startswith("CODEX_") and k != "CODEX_HOME" for k in env):
-        return "codex"
-    return None
 
 
 def skill_roots(environ: Mapping[str, str] | None = None, home: Path | None = None) -> list[Path]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import shlex
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from infer_forge.base.errors import HumanNeeded, UsageFault
+from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
@@ -247,11 +246,10 @@ def lock(
         return baseline_lock.lock_baseline(run_dir, min_launches=min_launches, dry_run=dry_run)
     if (contract is None) == (config is None):
         raise UsageFault("give one of --contract and --config, or --baseline")
-    if accept_by and not sys.stdin.isatty():
-        raise HumanNeeded(
-            "an acceptance is a person's: it needs a terminal",
-            next_step="a person runs this command with --accept-by NAME --reason TEXT",
-        )
+    if accept_by:
+        from infer_forge.base.person import require_person
+
+        require_person("an acceptance", "a person runs this command with --accept-by NAME --reason TEXT")
     if config is not None:
         from infer_forge.bench.search_config import draft_contract, load_config
 

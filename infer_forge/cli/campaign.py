@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from infer_forge.base.errors import ForgeError, GateRefused, HumanNeeded, InputUnusable, UsageFault
+from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command, value_of, write
 
@@ -148,11 +148,10 @@ def lock(
     held = room.open_campaign(run_dir)
     if baseline:
         return room.lock_baseline(held, min_launches=min_launches, dry_run=dry_run)[1]
-    if accept_by and not sys.stdin.isatty():
-        raise HumanNeeded(
-            "an acceptance is a person's: it needs a terminal",
-            next_step="a person runs this with --accept-by NAME --reason TEXT",
-        )
+    if accept_by:
+        from infer_forge.base.person import require_person
+
+        require_person("an acceptance", "a person runs this with --accept-by NAME --reason TEXT")
     return room.lock_contract(
         held,
         config=config,

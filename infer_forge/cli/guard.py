@@ -261,12 +261,9 @@ def _person(what: str) -> str:
     import getpass
 
     from infer_forge.base.errors import HumanNeeded
+    from infer_forge.base.person import require_person
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise HumanNeeded(
-            f"a person must decide this at a terminal: {what}",
-            next_step="run the same command in a terminal of your own",
-        )
+    require_person(what, "run the same command in a terminal of your own")
     if not click.confirm(f"You, a person: {what}?", err=True):
         raise HumanNeeded("not granted")
     return getpass.getuser()

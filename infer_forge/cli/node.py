@@ -130,8 +130,9 @@ def collect(
     import signal
     import threading
 
+    from infer_forge.base.person import require_person
     from infer_forge.nodes import collector as collecting
-    from infer_forge.nodes.registry import Registry, require_person
+    from infer_forge.nodes.registry import Registry
 
     if trust:
         require_person("trusting a collector", "a person runs it once at a terminal")

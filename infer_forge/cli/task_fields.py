@@ -78,7 +78,7 @@ def person_at_terminal(what: str, name: str | None) -> str:
     Raises:
         HumanNeeded: nobody sits at a terminal.
     """
-    from infer_forge.nodes.registry import require_person
+    from infer_forge.base.person import require_person
     from infer_forge.tasks.events import who
 
     require_person(what, "a person runs the same command at a terminal")

@@ -182,7 +182,7 @@ def _summary(v: Verdict, step: Step) -> list[str]:
         )
     lines += [f"suspect ({s.strength}): {s.what}: {s.why} [{', '.join(s.refs[:2])}]" for s in v.suspects]
     if v.cascade_count:
-        lines.append(f"{v.cascade_count} consequences left out")
+        lines.append(f"{v.cascade_count} consequence{'s' if v.cascade_count > 1 else ''} left out")
     lines += [f"contradiction: {c}" for c in v.contradictory]
     lines += [f"no evidence: {n}" for n in v.not_evidence[:4]]
     lines += [f"missing: {m}" for m in v.missing_inputs]

@@ -93,8 +93,14 @@ def compile_policy(cwd: str | None = None, *, person: bool | None = None, keep: 
     body = {"v": compiled.VERSION, "policy": policy, "sources": sources, "own": _own_part(policy, shipped)}
     _check_examples(policy)
     if keep:
-        _keep(compiled.place(project), body, person if person is not None else sys.stdin.isatty())
+        _keep(compiled.place(project), body, _a_person() if person is None else person)
     return policy
+
+
+def _a_person() -> bool:
+    from infer_forge.base.person import client_of
+
+    return client_of() is None and sys.stdin.isatty()
 
 
 def _keep(target: str, body: dict[str, Any], person: bool) -> None:

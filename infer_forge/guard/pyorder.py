@@ -30,6 +30,8 @@ RUN_CALLS = {
     "subprocess.check_output",
     "subprocess.Popen",
     "pty.spawn",
+    "ptyprocess.PtyProcess.spawn",
+    "ptyprocess.PtyProcessUnicode.spawn",
     "sh.Command",
 }
 DELETE_CALLS = {

@@ -333,14 +333,31 @@ def su(cmd: Cmd, walk: Any) -> None:
 
 
 def script_command(cmd: Cmd, walk: Any) -> None:
-    """script(1), flock(1): `-c CODE`; flock also `FILE CMD`."""
-    texts = cmd.words()
-    for i, text in enumerate(texts[1:], 1):
-        if (text in ("-c", "--command") or re.fullmatch(r"-[a-z]+c", text)) and i + 1 < len(texts):
-            payload(cmd.argv[i + 1], cmd, walk, cmd.name)
+    """script(1), flock(1): `-c CODE`; flock also `FILE CMD`, script of the BSDs too, and of util-linux behind `--`."""
+    for i, text in enumerate(cmd.words()[1:], 1):
+        code = _code_of(cmd, i, text)
+        if code is not None:
+            payload(code, cmd, walk, cmd.name)
             return
-    if cmd.name == "flock":
-        prefix(cmd, walk, ["wE", ["--wait", "--timeout", "--conflict-exit-code"], 1])
+    behind = cmd.words().index("--") + 1 if cmd.name == "script" and "--" in cmd.words() else 0
+    if behind:
+        walk.emit(cmd.inner(cmd.argv[behind:], cmd.name))
+    else:
+        prefix(cmd, walk, _BEHIND_A_FILE[cmd.name])
+
+
+_BEHIND_A_FILE: dict[str, list[Any]] = {
+    "flock": ["wE", ["--wait", "--timeout", "--conflict-exit-code"], 1],
+    "script": ["BEIOTmoFt", ["--log-in", "--log-io", "--log-out", "--log-timing", "--logging-format"], 1],
+}
+
+
+def _code_of(cmd: Cmd, i: int, text: str) -> Word | None:
+    """The code that `-c CODE`, `-qcCODE`, `--command CODE` or `--command=CODE` at this place gives."""
+    if text in ("-c", "--command") or re.fullmatch(r"-[a-z]+c", text):
+        return cmd.argv[i + 1] if i + 1 < len(cmd.argv) else None
+    attached = re.match(r"--command=|-[aefq]*c", text)
+    return cmd.argv[i].cut(attached.end()) if attached else None
 
 
 def alias(cmd: Cmd, walk: Any) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
-import sys
 import time
 from typing import Any
 
 import msgspec
 
+from infer_forge.base import person
 from infer_forge.base.errors import HumanNeeded, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Changes, Refuse, Snapshot, Store
 from infer_forge.base.jsonio import write_atomic
@@ -233,7 +233,7 @@ def _put(data: dict[str, Any], key: str, text: str) -> None:
 def holder(agent: str | None = None) -> Holder:
     """This process as the holder of a claim: user, host, and the run (or this installation) as its session."""
     return Holder(
-        agent=agent or os.environ.get("INFER_FORGE_AGENT") or _agent(),
+        agent=agent or os.environ.get("INFER_FORGE_AGENT") or person.client_of(),
         user=_user(),
         host=node_name(),
         session=os.environ.get("INFER_FORGE_RUN_ID") or installation_id(),
@@ -264,23 +264,6 @@ def installation_id() -> str:
         finally:
             made.unlink(missing_ok=True)
         return file.read_text().strip()
-
-
-def require_person(what: str, next_step: str) -> None:
-    """Refuse unless a person sits at a terminal.
-
-    Raises:
-        HumanNeeded: an agent, a pipe or a server asks.
-    """
-    if _agent() or not (sys.stdin and sys.stdin.isatty()):
-        raise HumanNeeded(f"{what} is for a person at a terminal", next_step=next_step)
-
-
-def _agent() -> str | None:
-    """The client that runs us, by the variables that it sets in its shells."""
-    if os.environ.get("CLAUDECODE") or os.environ.get("CLAUDE_CODE_ENTRYPOINT"):
-        return "claude"
-    return "codex" if any(name.startswith("CODEX_") for name in os.environ) else None
 
 
 def _setting(key: str) -> str | None:

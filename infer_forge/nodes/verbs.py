@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from infer_forge.base.errors import UsageFault
+from infer_forge.base.person import require_person
 from infer_forge.base.records import Finding, Report
 from infer_forge.nodes import claims
 from infer_forge.nodes.guarded import confirm, give_clocks_back, tell_guard, untell_guard
 from infer_forge.nodes.model import Claim, parse_gpus, parse_runtime
-from infer_forge.nodes.registry import ALL, CLAIMS, Registry, holder, node_name, require_person
+from infer_forge.nodes.registry import ALL, CLAIMS, Registry, holder, node_name
 
 _NAMES_SHOWN = 8
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from infer_forge.guard.model import ASK, DENY, Cmd, Word
+from infer_forge.guard.rules import persons
 
 
 def commands(cmd: Cmd, bench: Any) -> None:
@@ -58,21 +59,7 @@ def loads(cmd: Cmd, bench: Any) -> None:
 def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> None:
     if any(w in ("--help", "-h") for w in words):
         return
-    if plain[:2] == ["guard", "grant"]:
-        bench.hit(DENY, "guard.grant", "a grant is given by a person at a terminal", cmd)
-    elif plain[:2] == ["guard", "own"] and any(w in ("--force", "-f") for w in words):
-        bench.hit(DENY, "guard.grant", "--force asserts ownership without proof: a person does that at a terminal", cmd)
-    elif plain[:2] == ["guard", "status"] and "--compile" in words:
-        bench.hit(DENY, "guard.grant", "a person compiles a changed policy at a terminal", cmd)
-    elif plain[:2] == ["guard", "clocks"] and any(
-        w.split("=", 1)[0] in ("--standing", "--drop", "--force") for w in words
-    ):
-        bench.hit(DENY, "guard.grant", "what a clock goes back to is said by a person at a terminal", cmd)
-    elif plain[:1] == ["node"] and any(
-        w.split("=", 1)[0] in _PERSONS.get(plain[1] if len(plain) > 1 else "", ()) for w in words
-    ):
-        bench.hit(DENY, "guard.grant", f"node {plain[1]} with this option is for a person at a terminal", cmd)
-    elif plain[:1] == ["uninstall"]:
+    if not persons.typed(words, cmd, bench) and plain[:1] == ["uninstall"]:
         bench.hit(DENY, "guard.self", "uninstalling takes the hook out", cmd)
     changed = [n for n in cmd.env if n in _PLACES or n.startswith("INFER_FORGE_GUARD")]
     if changed and plain[:1] in (["guard"], ["node"]) and plain[1:2] not in (["check"], ["explain"], ["scan"]):
@@ -80,13 +67,6 @@ def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> N
 
 
 _PLACES = ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_STORES", "INFER_FORGE_NODE", "INFER_FORGE_NVIDIA_SMI")
-_PERSONS = {
-    "release": ("--force",),
-    "mark": ("--clear",),
-    "policy": ("--set", "--retire"),
-    "collect": ("--trust",),
-}
-"""Options of `infer-forge node` that ask for a person themselves."""
 
 
 def _clients(words: list[str], cmd: Cmd, bench: Any) -> None:
