@@ -264,10 +264,13 @@ def write_journal(campaign: book.Campaign, results: list[book.Record]) -> list[s
             "extra": {"campaign": campaign.layout.run.name, "record": r.id, "reason": r["reason"]},
         }
         if good:
+            # Over the prior best, so the figure belongs to its commit: that of the next one contradicts it in nothing.
             fields |= {
-                "metric": campaign.contract[0].metric.name if campaign.contract else None,
+                "metric": f"{campaign.contract[0].metric.name}_gain" if campaign.contract else None,
                 "value": r["gain_pct"],
                 "unit": "pct",
+                "higher_is_better": True,
+                "dims": {"framework_rev": [str(r["commit"])]},
             }
         if idea is not None:
             fields["idea"] = {"repository": idea["repository"], "path": idea["path"], "symbol": idea.get("symbol")}

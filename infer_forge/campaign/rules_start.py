@@ -17,8 +17,8 @@ from infer_forge.campaign.layout import FILES
 RECHECK_DAYS = 7
 """Open pull requests are looked at again before a long run when the last look is older (A57)."""
 
-READ_FIRST = ("benchmark", "profil", "pipeline", "history")
-"""Words of which each must stand in the path of a companion that was read before the baseline (A9)."""
+READ_FIRST = {"benchmark": "benchmark", "profile": "profil", "pipeline": "pipeline", "history": "history"}
+"""What is read before the baseline (A9) -> the stem that must stand in the path of a companion that was read for it."""
 
 
 @rule("chain", "init", "the ledger is whole: nothing was edited, removed or cut off (A65)")
@@ -114,10 +114,10 @@ def _frameworks(campaign: Campaign) -> Answer:
 
 
 def unread(campaign: Campaign) -> list[str]:
-    """Words of `READ_FIRST` that neither a companion that was read nor a blocker holds."""
+    """What of `READ_FIRST` neither a companion that was read nor a blocker names."""
     names = " ".join(str(f["path"]).lower() for r in campaign.of("companions") for f in r["read"])
     told = {str(b["what"]) for b in campaign.of("blocker")}
-    return [w for w in READ_FIRST if w not in names and not any(w in t for t in told)]
+    return [n for n, stem in READ_FIRST.items() if stem not in names and not any(stem in t for t in told)]
 
 
 @rule("A9", "history", "the companion skills were read before the baseline")

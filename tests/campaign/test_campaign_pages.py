@@ -424,6 +424,8 @@ def test_what_the_journal_keeps_is_tied_to_point_contract_and_commit(station: St
     with open_store() as journal:
         record = get(journal, closed["journal_records"][0])
     assert (record.kind, record.claim, record.value) == ("result", "model_e2e", kept["gain_pct"])
+    assert (record.metric, record.unit) == (f"{campaign.contract[0].metric.name}_gain", "pct")
+    assert record.dims["framework_rev"] == [kept["commit"]]
     assert record.contract_sha256 == campaign.contract[1]
     assert record.deployment_point == campaign.contract[0].point
     assert (record.task_id, record.extra["record"]) == (campaign.task_id, kept.id)
