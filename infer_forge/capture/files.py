@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from infer_forge.base import jobs
 from infer_forge.base.errors import InputUnusable
@@ -16,6 +17,8 @@ _POLL_S = 0.1
 # A file that did not grow for so long and ends like a trace is complete; one that ends otherwise is still being written.
 _QUIET_S = 0.5
 _TAIL_BYTES = 4096
+_BLOCK_BYTES = 1 << 20
+_OVERLAP_BYTES = 64  # longer than what tells device work, so that a border between blocks hides none
 
 
 def seen(folder: Path, patterns: Sequence[str]) -> dict[Path, tuple[int, int]]:
@@ -27,18 +30,35 @@ def seen(folder: Path, patterns: Sequence[str]) -> dict[Path, tuple[int, int]]:
 def ends_whole(path: Path) -> bool:
     """Whether a trace file is complete: a gzip stream that ends with its trailer, and JSON that ends with a bracket."""
     try:
-        with open(path, "rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
         last = b""
-        opened = gzip.open(path, "rb") if zipped else open(path, "rb")  # noqa: SIM115
-        with opened as file:
-            if not zipped:
+        with _opened(path) as file:
+            if not isinstance(file, gzip.GzipFile):
                 file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            while block := file.read(1 << 20):
+            while block := file.read(_BLOCK_BYTES):
                 last = (last + block)[-_TAIL_BYTES:]
     except (OSError, EOFError, zlib.error):
         return False
     return last.rstrip()[-1:] in (b"}", b"]")
+
+
+def holds_device_work(path: Path) -> bool:
+    """Whether a trace file holds a kernel, copy or set of a GPU; read up to the first one only."""
+    from infer_forge.trace.decode import DEVICE_EVENT
+
+    last = b""
+    with _opened(path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            if DEVICE_EVENT.search(last + block):
+                return True
+            last = block[-_OVERLAP_BYTES:]
+    return False
+
+
+def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
+    """A trace file, unpacked where its first bytes say that it is packed."""
+    with open(path, "rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else open(path, "rb")
 
 
 def wait_complete(

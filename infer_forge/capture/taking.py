@@ -301,6 +301,15 @@ def _failures(t: Taken, plan: Plan) -> list[Finding]:
     return [Finding("REQUESTS_FAILED", text, figure=t.requests_failed, threshold=0, next_step=step)]
 
 
+def _without_work(t: Taken, seen: dict[str, bool]) -> list[Finding]:
+    """A profile in which the GPU did nothing is none. One file of several may be of a process without a GPU."""
+    if not t.files or any(seen[str(f)] for f in t.files):
+        return []
+    text = f"{t.workload}: no trace file holds device work, so nothing of the GPU was seen"
+    step = "capture again with more --steps; if it stays so, see the server's log for what the profiler says of CUPTI"
+    return [Finding("NO_DEVICE_WORK", text, "error", figure=0, threshold=1, next_step=step)]
+
+
 def _report(
     plan: Plan, offer: Capabilities, server: dict[str, Any], taken: list[Taken], findings: list[Finding]
 ) -> Report:
@@ -312,12 +321,16 @@ def _report(
         "shapes": plan.shapes_recorded,
     }
     header.more = {"server": server, "plan": {"requests": plan.requests, "warmup": plan.warmup, "steps": plan.steps}}
-    report = Report("capture", header, findings=[*findings, *(f for t in taken for f in _failures(t, plan))])
+    seen = {str(f): files.holds_device_work(f) for t in taken for f in t.files}
+    found = [f for t in taken for f in (*_failures(t, plan), *_without_work(t, seen))]
+    report = Report("capture", header, findings=[*findings, *found])
     columns = ["workload", "input_len", "output_len", "requests_ok", "requests_failed", "tokens_seen", "prompts"]
     report.add(Table("workloads", [*columns, "profiled_s", "stall_s"], [_row(t) for t in taken]))
     by_path = {i.path: i for i in header.inputs}
-    rows = [(t.workload, str(f), by_path[str(f)].size_bytes, by_path[str(f)].sha256) for t in taken for f in t.files]
-    report.add(Table("files", ["workload", "path", "size_bytes", "sha256"], rows))
+    rows = [
+        (t.workload, f, by_path[f].size_bytes, by_path[f].sha256, seen[f]) for t in taken for f in map(str, t.files)
+    ]
+    report.add(Table("files", ["workload", "path", "size_bytes", "sha256", "device_work"], rows))
     report.extra = {"control": {t.workload: t.control for t in taken}, "note": offer.note}
     report.summary = [f"{t.workload}: {len(t.files)} trace file(s) in {t.files[0].parent}" for t in taken if t.files]
     report.summary += [f"the profiler is off; it was asked over {offer.way}"] if offer.way == HTTP else []

@@ -102,7 +102,8 @@ _MISSING = re.compile(rb"(:\s*)(?=[,}])")
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LEFT_OUT = (b'"Process Group Description"',)
 """Keys whose value writers are known to leave out (kineto#1213)."""
-_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+DEVICE_EVENT = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+"""What the text of an event of device work holds."""
 
 
 def repaired(piece: bytes) -> tuple[bytes, bool]:
@@ -171,7 +172,7 @@ class Decoder:
         """Count a loss; a device event among it is named in the reason."""
         self.coverage.events_lost += events
         self.coverage.bytes_lost += len(piece)
-        if _DEVICE.search(piece):
+        if DEVICE_EVENT.search(piece):
             self.coverage.device_events_lost += events
             reason += " (device work)"
         if len(self.coverage.losses) < MAX_LOSSES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infer_forge.capture import Plan, Shape, take
+from infer_forge.capture.files import holds_device_work
 from infer_forge.capture.load import Load
 from tests.engines.fakes.launch import engine
 
@@ -38,6 +40,30 @@ def test_requests_that_fail_under_the_profiler_are_a_finding(tmp_path: Path) -> 
     assert [f.figure for f in told] == [row["requests_failed"]]
     assert "500" in told[0].message
     assert told[0].next_step
+
+
+def test_a_profile_in_which_the_gpu_did_nothing_is_told_as_that(tmp_path: Path) -> None:
+    found: dict[int, list[str]] = {}
+    for steps in (0, 64):
+        with engine("sglang", settings=f"{FAST} trace_steps={steps}") as running:
+            plan = Plan("sglang", running.url, tmp_path / str(steps), {"prefill": Shape(64, 1)}, requests=2, steps=3)
+            report = take(plan)
+        found[steps] = [f.code for f in report.findings]
+        assert {row["device_work"] for row in report.tables["files"].dicts()} == {steps > 0}
+    assert "NO_DEVICE_WORK" in found[0]
+    assert "NO_DEVICE_WORK" not in found[64]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_device_work_is_seen_across_the_border_of_two_blocks(tmp_path: Path, packed: bool) -> None:
+    event = b'{"ph": "X", "cat": "kernel", "name": "k"}'
+    for before in ((1 << 20) - 20, (1 << 20) - 1, 5):
+        file = tmp_path / f"{before}.json"
+        data = b"[" + b" " * before + event + b"]"
+        file.write_bytes(gzip.compress(data, 1) if packed else data)
+        assert holds_device_work(file)
+        file.write_bytes(gzip.compress(data.replace(b"kernel", b"cpu_op"), 1) if packed else data[:before])
+        assert not holds_device_work(file)
 
 
 def run(folder: str, *more: str) -> subprocess.CompletedProcess[str]:
