@@ -12,7 +12,8 @@ import click
 
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, GivenPath, emit, format_options, report_command, require
+from infer_forge.cli.common import Finite, emit, format_options, report_command, require
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.bench.importing import Rows

@@ -14,14 +14,15 @@ from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
 from infer_forge.cli.common import Finite, report_command, require, value_of
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.bench.session import Session
 
 _RUN = click.option(
-    "--run", "run_dir", type=click.Path(path_type=Path, file_okay=False), required=True, help="The run directory."
+    "--run", "run_dir", type=GivenPath(path_type=Path, file_okay=False), required=True, help="The run directory."
 )
-_FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
+_FILE = GivenPath(exists=True, path_type=Path, dir_okay=False)
 
 
 def _settings(words: tuple[str, ...]) -> dict[str, Any]:
@@ -55,10 +56,10 @@ def _grid(config: Path | None, input_len: tuple[int, ...], output_len: tuple[int
 @click.option(
     "--run",
     "run_dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="Run directory: writes its benchmark/workload.",
 )
-@click.option("--out-dir", type=click.Path(path_type=Path, file_okay=False), help="Write here instead.")
+@click.option("--out-dir", type=GivenPath(path_type=Path, file_okay=False), help="Write here instead.")
 @click.option("--config", type=_FILE, help="Search configuration that fixes the grid.")
 @click.option(
     "--input-len", type=click.IntRange(min=1), multiple=True, help="Input tokens; repeat for further scenarios."
@@ -70,7 +71,7 @@ def _grid(config: Path | None, input_len: tuple[int, ...], output_len: tuple[int
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option(
     "--tokenizer",
-    type=click.Path(exists=True, path_type=Path),
+    type=GivenPath(exists=True, path_type=Path),
     help="tokenizer.json or its folder; else characters count.",
 )
 @click.option("--verify", is_flag=True, help="Hash what stands there again instead of writing.")

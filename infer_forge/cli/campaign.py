@@ -14,13 +14,14 @@ import click
 from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command, value_of, write
+from infer_forge.cli.given_path import GivenPath
 
-_FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
-_THERE = click.Path(exists=True, path_type=Path, file_okay=False)
+_FILE = GivenPath(exists=True, path_type=Path, dir_okay=False)
+_THERE = GivenPath(exists=True, path_type=Path, file_okay=False)
 _RUN = click.option(
     "--run",
     "run_dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="Run directory. Default: INFER_FORGE_RUN, or the one here.",
 )
 _SET = click.option(
@@ -72,13 +73,13 @@ def fields_of(words: tuple[str, ...], file: Path | None = None) -> dict[str, Any
 @click.option(
     "--target-checkout",
     "checkout",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     required=True,
     help="The SGLang checkout to patch.",
 )
 @click.option(
     "--root",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     required=True,
     help="Artifact root; the run lies in its runs/.",
 )

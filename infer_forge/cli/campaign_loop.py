@@ -9,9 +9,10 @@ import click
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 
-_FILE = click.Path(exists=True, path_type=Path, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+_FILE = GivenPath(exists=True, path_type=Path, dir_okay=False)
+_FOLDER = GivenPath(path_type=Path, file_okay=False)
 _RUN = click.option("--run", "run_dir", type=_FOLDER, help="Run directory. Default: INFER_FORGE_RUN, or the one here.")
 _FOCUS = click.option("--focus", multiple=True, help="What the work should look at first. Repeat for more.")
 _REQUIRE = click.option("--requirement", "requirements", multiple=True, help="What must hold besides. Repeat for more.")
@@ -21,7 +22,7 @@ _REQUIRE = click.option("--requirement", "requirements", multiple=True, help="Wh
 @_RUN
 @click.option(
     "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help="Where to write it. Default: draft.md of the run directory.",
 )
 @_FOCUS
@@ -37,7 +38,7 @@ def draft(run_dir: Path | None, to: Path | None, focus: tuple[str, ...], require
 
 @click.command()
 @_RUN
-@click.option("--to", type=click.Path(path_type=Path, dir_okay=False), help="Another place inside the checkout.")
+@click.option("--to", type=GivenPath(path_type=Path, dir_okay=False), help="Another place inside the checkout.")
 @click.option(
     "--adopt", type=_FILE, help="Take this plan (of gen-plan, say) once the linter passes it, instead of our template."
 )

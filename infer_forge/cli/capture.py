@@ -8,7 +8,8 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, GivenPath
+from infer_forge.cli.common import Finite
+from infer_forge.cli.given_path import GivenPath
 
 _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 
@@ -28,7 +29,7 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 )
 @click.option(
     "--campaign",
-    type=click.Path(path_type=Path, exists=True),
+    type=GivenPath(path_type=Path, exists=True),
     help="Take the lengths from this run directory's slow scenario.",
 )
 @click.option(
@@ -73,7 +74,7 @@ _DEFAULT = {"prefill": (4096, 1), "decode": (1, 512)}
 @click.option("--run-directory", help="Folder that the engine's own launch fixed for its traces (vLLM, TokenSpeed).")
 @click.option(
     "--record",
-    type=click.Path(exists=True, dir_okay=False),
+    type=GivenPath(exists=True, dir_okay=False),
     help="Record that `engine start` wrote: how the engine was launched.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the prompts.")

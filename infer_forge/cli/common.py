@@ -17,6 +17,7 @@ from infer_forge.base import jsonio
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.inputs import apart
 from infer_forge.base.records import FORMATS, Report
+from infer_forge.cli.given_path import GivenPath
 
 P = ParamSpec("P")
 
@@ -32,16 +33,6 @@ class Finite(click.FloatRange):
         return number
 
 
-class GivenPath(click.Path):
-    """A path that is not empty: an unset variable in quotes would mean the folder where one stands, and read it whole."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path."""
-        if value == "":
-            self.fail("an empty path names nothing.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 SECONDS = Finite(0)
 """Seconds to wait: none is fine, less is not."""
 
@@ -49,7 +40,7 @@ SECONDS = Finite(0)
 def format_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--format` and `--out`; the function gets them as `form` and `out`."""
     function = click.option(
-        "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to this file, not to stdout."
+        "--out", type=GivenPath(path_type=Path, dir_okay=False), help="Write the answer to this file, not to stdout."
     )(function)
     return click.option(
         "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Form of the answer."

@@ -8,6 +8,7 @@ import click
 
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command, require
+from infer_forge.cli.given_path import GivenPath
 
 
 @click.group()
@@ -30,7 +31,7 @@ def command() -> None:
 @click.option("--world", type=click.IntRange(1, 1_000_000), help="Number of ranks.")
 @click.option("--host", help="The node's name, for the command that marks it.")
 @click.option("--run", "crashed", metavar="COMMAND", help="The command that crashed, to be put into the next command.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the timeline page to this file.")
+@click.option("--html", type=GivenPath(path_type=Path, dir_okay=False), help="Write the timeline page to this file.")
 @click.option("--require", "wanted", metavar="C[,C]", help="Exit 4 unless the certainty is one of these.")
 @format_options
 def triage(
@@ -89,7 +90,7 @@ def triage(
     help="Record this function too (import hook); torch.ops.NAMESPACE:OP for a custom operator. Repeat it.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the evidence; must be new or empty."
+    "--out", type=GivenPath(path_type=Path, file_okay=False), help="Folder of the evidence; must be new or empty."
 )
 @click.option("--timeout-s", type=float, help="End the command after so many seconds.")
 @click.option(
@@ -140,7 +141,7 @@ def record(
 
 
 @command.command("replay")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=GivenPath(path_type=Path))
 @click.argument("function", metavar="MODULE:FUNCTION")
 @click.option("--rtol", type=float, default=1e-3, show_default=True, help="Relative tolerance of an element.")
 @click.option("--atol", type=float, default=1e-5, show_default=True, help="Absolute tolerance of an element.")
@@ -229,23 +230,23 @@ def plan(
 @click.option(
     "--out",
     "folder",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=GivenPath(path_type=Path, file_okay=False),
     help="Folder of the bundle; must be new or empty.",
 )
 @click.option(
     "--log",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help="The server's log file: its end goes into the bundle.",
 )
 @click.option(
     "--requests",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help='JSON lines {"path": .., "body": ..} of requests that fail.',
 )
 @click.option("--token-env", metavar="NAME", help="Variable that holds a bearer token.")
 @click.option(
     "--resend",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=GivenPath(path_type=Path, file_okay=False, exists=True),
     metavar="BUNDLE",
     help="Instead: send the requests of this bundle to --url, which must be another server.",
 )

@@ -12,7 +12,8 @@ from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.redact import redact_arguments
 from infer_forge.base.tables import Column, Table
-from infer_forge.cli.common import SECONDS, Finite, GivenPath, report_command, value_of
+from infer_forge.cli.common import SECONDS, Finite, report_command, value_of
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.engines.help_text import Snapshot
@@ -115,13 +116,13 @@ def _command_findings(taken: Snapshot | None, *, masked: bool) -> list[Finding]:
 @click.option("--num-prompts", type=click.IntRange(min=1), default=80, show_default=True, help="Prompts of the run.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="Requests in flight at most.")
 @click.option("--request-rate", type=Finite(0, min_open=True), help="Requests per second (default: all at once).")
-@click.option("--prompts", type=click.Path(exists=True, path_type=Path), help="Workload folder of `bench workload`.")
+@click.option("--prompts", type=GivenPath(exists=True, path_type=Path), help="Workload folder of `bench workload`.")
 @click.option("--scenario", help="Scenario of the workload.")
 @click.option("--endpoint", default="/v1/completions", show_default=True, help="Route that is loaded.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the load generator.")
 @click.option("--result", default="result.json", show_default=True, help="File that the client writes.")
 @click.option(
-    "--help-file", type=click.Path(exists=True, path_type=Path), help="Help snapshot to hold the flags against."
+    "--help-file", type=GivenPath(exists=True, path_type=Path), help="Help snapshot to hold the flags against."
 )
 @_python
 @click.argument("extra", nargs=-1, type=click.UNPROCESSED)
@@ -181,12 +182,12 @@ def command_(
 
 @command.command(context_settings=_PASS)
 @_place
-@click.option("--folder", type=click.Path(path_type=Path), help="Where record and log go (default: the state folder).")
+@click.option("--folder", type=GivenPath(path_type=Path), help="Where record and log go (default: the state folder).")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable of the launch.")
 @click.option("--cwd", help="Working folder there.")
 @click.option("--url", help="Where it answers, if not at its host and port.")
 @click.option(
-    "--help-file", type=click.Path(exists=True, path_type=Path), help="Help snapshot to hold the flags against."
+    "--help-file", type=GivenPath(exists=True, path_type=Path), help="Help snapshot to hold the flags against."
 )
 @click.option("--allow-flag", multiple=True, help="Flag accepted though the help does not name it.")
 @click.option(
@@ -326,7 +327,7 @@ def stop(engine: str, grace_s: float) -> Report:
 
 
 @command.command("list")
-@click.option("--folder", type=click.Path(path_type=Path), help="Folder of records (default: the state folder).")
+@click.option("--folder", type=GivenPath(path_type=Path), help="Folder of records (default: the state folder).")
 @report_command
 def list_(folder: Path | None) -> Report:
     """Every engine that was started here, with its status now."""
@@ -345,7 +346,7 @@ def list_(folder: Path | None) -> Report:
 @click.option("--client", help="Another load generator than the framework's own.")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     default=Path("help"),
     show_default=True,
     help="Where the snapshot goes.",

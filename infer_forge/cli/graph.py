@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from infer_forge.cli.common import emit, format_options, report_command, write
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
@@ -185,7 +186,7 @@ def rejudge(producer: str, consumer: str, project: str, **more: Any) -> Report:
 
 
 @command.command("load")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenPath(path_type=Path))
 @_PROJECT
 @report_command
 def load(file: Path, project: str) -> Report:
@@ -279,7 +280,7 @@ def check(ctx: click.Context, project: str, form: str, out: Path | None) -> None
     show_default=True,
     help="Which form.",
 )
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file, not to stdout.")
+@click.option("--out", type=GivenPath(path_type=Path, dir_okay=False), help="Write it to this file, not to stdout.")
 @_GOAL
 @_LANE
 @_PROJECT

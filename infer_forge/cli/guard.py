@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from infer_forge.cli.given_path import GivenPath
+
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
 
@@ -25,7 +27,7 @@ def command() -> None:
 def _format(function: Any) -> Any:
     # cli.common costs more to import than a check does, so `check` and its neighbours come to it when they print.
     out = click.option(
-        "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the answer to this file, not to stdout."
+        "--out", type=GivenPath(path_type=Path, dir_okay=False), help="Write the answer to this file, not to stdout."
     )
     form = click.option(
         "--format",
@@ -57,7 +59,7 @@ def _print(text: str, out: Path | None) -> None:
 @click.option(
     "--context",
     "context_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=GivenPath(path_type=Path, dir_okay=False),
     help="A context as JSON; it counts as proved (tests, dry runs).",
 )
 @click.option("--cwd", help="Folder in which the command would run. Default: the context's, or this one.")

@@ -8,11 +8,12 @@ import click
 
 from infer_forge.base.records import Report
 from infer_forge.cli.common import report_command
+from infer_forge.cli.given_path import GivenPath
 
 CLIENT = click.option("--client", required=True, type=click.Choice(["claude", "codex"]), help="Claude Code or Codex.")
 PROJECT = click.option(
     "--project",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=GivenPath(path_type=Path, file_okay=False, exists=True),
     help="The settings of this project, not the user's.",
 )
 # Time that a client gives a Stop hook; the check itself answers in well under a second.

@@ -13,6 +13,7 @@ from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.inputs import apart, finite
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 from infer_forge.journal.dimensions import FILTERS
 
 _HELP = {
@@ -41,7 +42,7 @@ def command() -> None:
 
 
 @command.command("add")
-@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.argument("file", type=GivenPath(path_type=Path), required=False)
 @click.option("--kind", help="Kind of record: note, pitfall, result, rejection, crash_case, ...")
 @click.option("--title", help="Title of the record.")
 @click.option("--body", default="", help="Text of the record.")
@@ -50,7 +51,7 @@ def command() -> None:
     "--artifact",
     "artifacts",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     help="A file that it stands on; repeatable.",
 )
 @report_command
@@ -203,7 +204,7 @@ def related(record_id: str, limit: int) -> Report:
     metavar="REPO:PATH[:SYMBOL]",
     help="A place in code that it touches; repeatable.",
 )
-@click.option("--deployment-point", type=click.Path(path_type=Path), help="JSON file of the deployment point.")
+@click.option("--deployment-point", type=GivenPath(path_type=Path), help="JSON file of the deployment point.")
 @click.option(
     "--limit", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at the most, per reason."
 )
@@ -227,9 +228,9 @@ def surface(
 
 
 @command.command("import")
-@click.argument("folder", type=click.Path(path_type=Path, exists=True), required=False)
+@click.argument("folder", type=GivenPath(path_type=Path, exists=True), required=False)
 @click.option(
-    "--mapping", type=click.Path(path_type=Path, exists=True), help="YAML: fields, dims, defaults; their names to ours."
+    "--mapping", type=GivenPath(path_type=Path, exists=True), help="YAML: fields, dims, defaults; their names to ours."
 )
 @click.option("--pitfalls", is_flag=True, help="Write the shipped measurement pitfalls into the store.")
 @click.option("--dry-run", is_flag=True, help="Say what would be imported.")
@@ -261,7 +262,7 @@ def import_(
 
 
 @command.command("export")
-@click.option("--out", type=click.Path(path_type=Path), help="File for the JSON lines; standard output without it.")
+@click.option("--out", type=GivenPath(path_type=Path), help="File for the JSON lines; standard output without it.")
 def export(out: Path | None) -> None:
     """All records as JSON lines."""
     from infer_forge.base.jsonio import write_atomic

@@ -10,8 +10,9 @@ import click
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Header, InputFile, Report
 from infer_forge.cli.common import emit, format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 
-_PATH = click.Path(path_type=Path, exists=True)
+_PATH = GivenPath(path_type=Path, exists=True)
 
 
 @click.group("history", no_args_is_help=True)

@@ -9,6 +9,7 @@ import click
 from infer_forge.base.errors import GateRefused
 from infer_forge.base.records import Report
 from infer_forge.cli.common import emit, format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 
 
 @click.group("wiki", no_args_is_help=True)
@@ -17,7 +18,7 @@ def command() -> None:
 
 
 @command.command("build")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where; in the cache without it.")
+@click.option("--folder", type=GivenPath(path_type=Path, file_okay=False), help="Where; in the cache without it.")
 @click.option("--html", "html_site", is_flag=True, help="A static site with a search box, not Markdown.")
 @report_command
 def build(folder: Path | None, html_site: bool) -> Report:
@@ -29,7 +30,7 @@ def build(folder: Path | None, html_site: bool) -> Report:
 
 
 @command.command("lint")
-@click.option("--folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="The wiki's folder.")
+@click.option("--folder", type=GivenPath(path_type=Path, exists=True, file_okay=False), help="The wiki's folder.")
 @format_options
 def lint(folder: Path | None, form: str, out: Path | None) -> None:
     """Stale pages, unsourced claims, orphans, contradicting metrics at one deployment point. Exit code 4 on a serious fault."""
@@ -43,7 +44,7 @@ def lint(folder: Path | None, form: str, out: Path | None) -> None:
 
 
 @command.command("serve")
-@click.option("--folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A built wiki.")
+@click.option("--folder", type=GivenPath(path_type=Path, exists=True, file_okay=False), help="A built wiki.")
 @click.option("--html/--markdown", "html_site", default=True, show_default=True, help="Which one, without --folder.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8737, show_default=True, help="Port; 0 takes a free one."

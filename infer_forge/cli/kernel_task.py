@@ -8,7 +8,8 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, GivenPath, emit, format_options, report_command, require
+from infer_forge.cli.common import Finite, emit, format_options, report_command, require
+from infer_forge.cli.given_path import GivenPath
 
 _FOLDER = GivenPath(path_type=Path)
 
@@ -23,13 +24,13 @@ def command() -> None:
 @click.option("--name", help="Name of the task (default: the folder's).")
 @click.option("--operation", default="silu_and_mul", show_default=True, help="What the kernel computes.")
 @click.option(
-    "--campaign", type=click.Path(path_type=Path, file_okay=False), help="Run directory: a task of that campaign."
+    "--campaign", type=GivenPath(path_type=Path, file_okay=False), help="Run directory: a task of that campaign."
 )
 @click.option("--kernel", help="With --campaign: the kernel, as this round's layer-pipeline report names it.")
 @click.option("--idea", help="With --campaign: id of the idea that it belongs to.")
 @click.option(
     "--rows",
-    type=click.Path(exists=True, dir_okay=False),
+    type=GivenPath(exists=True, dir_okay=False),
     help="With --campaign: shapes (JSON), where no trace recorded them.",
 )
 @click.option(

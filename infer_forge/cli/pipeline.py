@@ -8,7 +8,8 @@ import click
 
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Report
-from infer_forge.cli.common import GivenPath, existing, report_command
+from infer_forge.cli.common import existing, report_command
+from infer_forge.cli.given_path import GivenPath
 
 _FILE = GivenPath(path_type=Path, dir_okay=False)
 

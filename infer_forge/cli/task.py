@@ -10,6 +10,7 @@ import click
 from infer_forge.base.errors import UsageFault
 from infer_forge.cli import task_restore, task_views, task_work
 from infer_forge.cli.common import report_command
+from infer_forge.cli.given_path import GivenPath
 from infer_forge.cli.task_fields import acceptance_of, definition_options, fields_of
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ def decide(task: str, statement: str, answer: str, person: str | None, stand_in:
 @command.command("evidence")
 @click.argument("task")
 @click.option("--kind", required=True, help="Kind of evidence, as the acceptance names it.")
-@click.option("--file", "path", required=True, type=click.Path(path_type=Path), help="The file; JSON is read.")
+@click.option("--file", "path", required=True, type=GivenPath(path_type=Path), help="The file; JSON is read.")
 @click.option("--label", default="", help="A name for it.")
 @report_command
 def evidence(task: str, kind: str, path: Path, label: str) -> Report:

@@ -11,6 +11,7 @@ import click
 
 from infer_forge.base import jsonio
 from infer_forge.base.errors import UsageFault
+from infer_forge.cli.given_path import GivenPath
 
 _OPTIONS = (
     click.option("--title", help="Title, one line."),
@@ -22,7 +23,7 @@ _OPTIONS = (
     click.option("--verification", multiple=True, help="Evidence or command that shows the acceptance; repeatable."),
     click.option("--exit-criteria", multiple=True, help="When to stop, and with what; repeatable."),
     click.option("--context", multiple=True, help="Starting context as JSON: name, value, origin, status, lineage."),
-    click.option("--deployment-point", type=click.Path(path_type=Path), help="JSON file of the deployment point."),
+    click.option("--deployment-point", type=GivenPath(path_type=Path), help="JSON file of the deployment point."),
     click.option("--may-vary", multiple=True, help="Field of the deployment point that may vary; repeatable."),
     click.option("--benchmark-contract", help="sha256 of the locked benchmark contract."),
     click.option("--repository", multiple=True, help="A repository that the task needs; repeatable."),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from infer_forge.cli.common import format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
@@ -33,7 +34,7 @@ def block() -> None:
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=GivenPath(path_type=Path),
     help="What it reads: its size proposes the topology.",
 )
 @click.option("--tier", type=click.Choice(["lower", "mid", "strongest"]), help="Another tier than the proposed one.")
@@ -114,7 +115,7 @@ def close_block(task: str, outcome: str, progress: str, note: str, handoff: str)
     multiple=True,
     help="NAME=FOLDER (or commit) of a repository beside the working folder's and the task's worktrees; repeatable.",
 )
-@click.option("--cwd", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Where it runs.")
+@click.option("--cwd", type=GivenPath(path_type=Path, file_okay=False, exists=True), help="Where it runs.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds after which it is ended.")
 @click.option("--again", is_flag=True, help="Run a command that ran already under this label.")
 @click.option("--exit-zero", is_flag=True, help="End with 0 whatever the command's own code, which the answer tells.")

@@ -12,12 +12,13 @@ from infer_forge.base.config import settings
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.inputs import apart
 from infer_forge.base.records import Report
-from infer_forge.cli.common import Finite, GivenPath, existing, report_command, require
+from infer_forge.cli.common import Finite, existing, report_command, require
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.profile.model import Options
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_FILE = GivenPath(path_type=Path, dir_okay=False)
 
 
 @click.command(name="triage")

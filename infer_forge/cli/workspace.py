@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from infer_forge.cli.common import emit, format_options, report_command
+from infer_forge.cli.given_path import GivenPath
 
 if TYPE_CHECKING:
     from infer_forge.base.records import Report
     from infer_forge.workspace.model import Workspace
 
 _ROOT = click.option(
-    "--root", type=click.Path(path_type=Path, file_okay=False), help="The workspace (default: here or above)."
+    "--root", type=GivenPath(path_type=Path, file_okay=False), help="The workspace (default: here or above)."
 )
 _ROLES = click.Choice(["stack", "harness", "builtin"])
 
@@ -31,7 +32,7 @@ def _open(root: Path | None) -> Workspace:
 
 
 @command.command("init")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.argument("folder", type=GivenPath(path_type=Path, file_okay=False), default=Path())
 @report_command
 def init(folder: Path) -> Report:
     """Make a workspace in FOLDER (new or empty); again is harmless."""
@@ -124,7 +125,7 @@ def pin_(repos: tuple[str, ...], root: Path | None) -> Report:
 @command.command("verify")
 @click.option("--task", help="Capture and prove the commits of this task's worktrees; kept as tasks/TASK.commits.json.")
 @click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Prove the commits of an earlier capture again."
+    "--record", type=GivenPath(path_type=Path, dir_okay=False), help="Prove the commits of an earlier capture again."
 )
 @click.option("--bundle", is_flag=True, help="With --task: keep commits that no remote has as bundles.")
 @_ROOT

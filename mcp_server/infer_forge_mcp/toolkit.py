@@ -141,6 +141,9 @@ class ForgeTool(Tool):
             raise ToolError(
                 f"unknown argument: {', '.join(unknown)}. next: use only {', '.join(known) or 'no arguments'}"
             )
+        empty = [name for name in self.parameters.get("required", ()) if arguments.get(name) == ""]
+        if empty:  # as a path, for one, it would mean the folder where the server stands
+            raise ToolError(f"empty argument: {', '.join(empty)}. next: say what is meant and call again")
         try:
             self.fn_metadata.validate_arguments(arguments)
         except ValidationError as exc:

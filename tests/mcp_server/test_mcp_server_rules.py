@@ -127,6 +127,16 @@ def test_wrong_arguments_are_told_in_one_line_with_the_next_step(era: Literal["l
         assert "pydantic" not in text
 
 
+NEEDED = {t.name: list(t.input_schema.get("required", ())) for t in ALL_TOOLS}
+
+
+@pytest.mark.parametrize("name", [n for n, needed in NEEDED.items() if needed])
+def test_an_empty_text_stands_for_nothing_that_a_tool_needs(name: str) -> None:
+    answer = call(name, dict.fromkeys(NEEDED[name], ""), toolsets=("all",))
+    assert answer.is_error
+    assert f"empty argument: {', '.join(NEEDED[name])}. next: " in answer.content[0].text
+
+
 @pytest.mark.parametrize("era", ERAS)
 def test_a_library_error_reaches_the_model_with_its_next_step(era: Literal["legacy", "auto"]) -> None:
     answer = call("read_job", {"job_id": "none", "wait_s": 0}, era)
