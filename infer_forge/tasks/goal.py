@@ -195,7 +195,8 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     if task.ended:
         return 0, f"the task is {task.status}"
     met = bool(outcomes) and verdict_of(outcomes) == MET
-    if task.status == BLOCKED or (task.status == BUDGET_EXHAUSTED and not met):
+    held = review_that_holds(task)
+    if task.status == BLOCKED or (task.status == BUDGET_EXHAUSTED and not (met and held is None)):
         return 0, f"the task is {task.status} and waits for a person: {task.reason}"
     if task.status == DEFINED:
         return 0, "the task has not begun"
@@ -210,7 +211,6 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
     if task.active_block is not None:
         return 4, f"block {task.active_block.number} is active: {task.active_block.sub_target}"
     verdict = verdict_of(outcomes)
-    held = review_that_holds(task)
     if met and held is not None:
         asked = f"the review of block {held['block']} by {held['reviewer']} said no"
         return (0, f"only a person can go on: {asked}; ask again") if held["waits"] else (4, f"{asked}: open a block")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def read_definition(source: str) -> dict[str, Any]:
     Raises:
         InputUnusable: it is no such file.
     """
-    if not Path(source).is_file():
+    if not os.path.isfile(source):  # of a name that is too long pathlib makes an error
         raise InputUnusable(
             "is no file", where=source, next_step="give playbook, a proposal's id, or a JSON or YAML file"
         )

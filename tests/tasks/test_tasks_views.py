@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from infer_forge.base import jsonio
-from infer_forge.base.errors import GateRefused, HumanNeeded
+from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.cli.main import cli
 from infer_forge.journal import Record, add
@@ -117,6 +117,11 @@ def test_a_decision_inside_all_of_waits_in_the_inbox_and_lets_an_agent_stop(stor
     assert not views.inbox_report(store).tables["inbox"].rows
 
 
+def test_a_definition_whose_name_is_too_long_for_a_file_is_told_as_none() -> None:
+    with pytest.raises(InputUnusable, match="is no file"):
+        verbs.read_definition("make it fast " * 40)
+
+
 def test_nobody_reviews_the_block_that_he_executed(store: Store) -> None:
     task = begun(store)
     route = blocks.routing("low", 1, executor="one", reviewer="two")
@@ -128,9 +133,9 @@ def test_nobody_reviews_the_block_that_he_executed(store: Store) -> None:
         decide_as_person(store, task.id, review_statement(1), "yes", "one", stand_in="two is away")
 
 
-def _reviewed(store: Store) -> str:
+def _reviewed(store: Store, **more: Any) -> str:
     """A task whose goal is met and whose one block `two` is to review."""
-    task = begun(store, {"kind": "exit_is", "selector": {"label": "true"}, "value": 0})
+    task = begun(store, {"kind": "exit_is", "selector": {"label": "true"}, "value": 0}, **more)
     route = blocks.routing("low", 1, executor="one", reviewer="two")
     blocks.open_block(store, task.id, "make it so", "it is so", route)
     record(store, task.id, ["true"])
@@ -151,6 +156,17 @@ def test_a_review_is_answered_under_its_reviewers_name_or_by_a_stand_in_who_says
     assert not views.inbox_report(store).tables["inbox"].rows
     other = _reviewed(store)
     assert decide_as_person(store, other, review_statement(1), "yes", " Two@desk").decisions
+
+
+def test_after_a_no_an_agent_without_budget_may_stop(store: Store) -> None:
+    task = _reviewed(store, budgets={"blocks": 1})
+    decide_as_person(store, task, review_statement(1), "no", "two")
+    now, _, outcomes = goal_met(store, task, NOTHING)
+    with pytest.raises(GateRefused, match="budget_exhausted"):
+        block(store, now)
+    code, said = stop_verdict(now, outcomes)
+    assert code == 0
+    assert "waits for a person: the budget of 1 loop blocks is used up" in said
 
 
 def test_a_review_that_says_no_holds_the_deliverable_until_it_is_answered_again(store: Store) -> None:

@@ -57,13 +57,20 @@ def loads(cmd: Cmd, bench: Any) -> None:
 
 
 def _own_commands(words: list[str], plain: list[str], cmd: Cmd, bench: Any) -> None:
-    if any(w in ("--help", "-h") for w in words):
+    if _asks_for_help(words):
         return
     if not persons.typed(words, cmd, bench) and plain[:1] == ["uninstall"]:
         bench.hit(DENY, "guard.self", "uninstalling takes the hook out", cmd)
     changed = [n for n in cmd.env if n in _PLACES or n.startswith("INFER_FORGE_GUARD")]
     if changed and plain[:1] in (["guard"], ["node"]) and plain[1:2] not in (["check"], ["explain"], ["scan"]):
         bench.hit(ASK, "guard.self", f"{changed[0]} moves what the guard knows", cmd)
+
+
+def _asks_for_help(words: list[str]) -> bool:
+    """Whether only the help is shown: `-h` right behind an option can be its value, and behind `--` it is a plain word."""
+    asked = words[: words.index("--")] if "--" in words else words
+    open_before = [False, *(w.startswith("-") and "=" not in w for w in asked)]
+    return any(w in ("--help", "-h") and not open_before[i] for i, w in enumerate(asked))
 
 
 _PLACES = ("INFER_FORGE_HOME", "INFER_FORGE_STATE", "INFER_FORGE_STORES", "INFER_FORGE_NODE", "INFER_FORGE_NVIDIA_SMI")
