@@ -129,17 +129,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _parse(file: Path) -> dict[str, Any]:
-    import yaml
+    from infer_forge.base import yamlio
 
-    try:
-        data: Any = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
-        raise InputUnusable(
-            f"cannot be read as YAML ({' '.join(str(exc).split())[:120]})",
-            where=str(file),
-            next_step="mend or remove the file",
-        ) from None
-    flat = _flatten(data, file)
+    flat = _flatten(yamlio.read_yaml(file) or {}, file)
     for key, value in flat.items():
         spec = KEYS.get(key)
         if spec is None:

@@ -14,10 +14,9 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from infer_forge.base import contracts, jsonio
+from infer_forge.base import contracts, jsonio, yamlio
 from infer_forge.base.contract_model import SloLayer, WorkloadGrid
 from infer_forge.base.errors import InputUnusable, UsageFault
-from infer_forge.base.inputs import finite
 from infer_forge.engines import command, frameworks
 
 SCHEMA = "infer-forge/search/1"
@@ -186,15 +185,7 @@ class Candidate(_Strict):
 
 def load_config(path: str | Path) -> SearchConfig:
     """Read and check a configuration. Raises `InputUnusable` naming each bad field."""
-    import yaml
-
-    try:
-        raw: Any = yaml.safe_load(finite(path).read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise InputUnusable(fault.strerror or str(fault), where=str(path)) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise InputUnusable(f"is no YAML: {' '.join(str(fault).split())[:160]}", where=str(path)) from None
-    return config_of(raw, where=str(path))
+    return config_of(yamlio.read_yaml(path), where=str(path))
 
 
 def config_of(raw: Any, *, where: str = "search configuration") -> SearchConfig:

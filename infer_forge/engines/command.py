@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
-from infer_forge.base.errors import GateRefused, UsageFault
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.engines import frameworks
 from infer_forge.engines.grammar import Argv, ClientPlan, Grammar
 
@@ -169,11 +168,11 @@ def _pytorch_only(words: Sequence[str]) -> None:
 
 
 def _backend_of_file(path: str) -> list[str]:
-    import yaml
+    from infer_forge.base import yamlio
 
     try:
-        content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError):
+        content: Any = yamlio.read_yaml(path)
+    except InputUnusable:
         return []  # the file is in another place; the server's log says which backend it took
     backend = cast("dict[str, Any]", content).get("backend") if isinstance(content, dict) else None
     return [str(backend)] if backend is not None else []

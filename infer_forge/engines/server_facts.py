@@ -267,11 +267,11 @@ def read_args(path: str | Path, framework: str | None = None) -> ServerFacts:
 
 
 def _yaml(text: str) -> Any:
-    import yaml
+    from infer_forge.base import yamlio
 
     try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
+        return yamlio.parse(text, where="server arguments")
+    except InputUnusable:
         return None
 
 

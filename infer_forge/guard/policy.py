@@ -221,7 +221,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             data: Any = yaml.safe_load(file) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as exc:  # a date that does not exist is a ValueError
         raise InputUnusable(
             f"cannot be read as YAML ({' '.join(str(exc).split())[:120]})",
             where=path,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from infer_forge.base import jsonio
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.errors import InputUnusable
 from infer_forge.base.inputs import finite
 from infer_forge.base.resources import data_path
@@ -73,12 +73,10 @@ def read_families(path: Path | None = None) -> Families:
     Raises:
         InputUnusable: it cannot be read, or is not of the shape that `references/model_families.yaml` shows.
     """
-    import yaml
-
     file = path or data_path(DEFAULT)
     try:
         text = finite(file).read_text(encoding="utf-8")
-        data: Any = yaml.safe_load(text)
+        data: Any = yamlio.parse(text, where=str(file))
         families = cast("dict[str, dict[str, list[str]]]", data["families"])
         topics = cast("dict[str, list[str]]", data.get("topics") or {})
         folders = cast("dict[str, list[str]]", data.get("frameworks") or {})
@@ -93,7 +91,7 @@ def read_families(path: Path | None = None) -> Families:
             {t: tuple(f" {_SEPARATORS.sub(' ', w.lower())}" for w in words) for t, words in topics.items()},
             {f: tuple(heads) for f, heads in folders.items()},
         )
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as exc:
+    except (OSError, UnicodeDecodeError) as exc:
         raise InputUnusable(f"cannot be read ({' '.join(str(exc).split())[:120]})", where=str(file)) from None
     except (TypeError, KeyError, AttributeError) as exc:
         raise InputUnusable(

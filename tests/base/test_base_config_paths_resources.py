@@ -34,6 +34,7 @@ def test_the_project_file_wins_over_the_user_file_and_the_default(tmp_path: Path
         ("mcp: {max_chars: 60001}", "'mcp.max_chars' must be from 2,000 to 60,000"),
         ("mcp: {max_chars: 10}", "'mcp.max_chars' must be from 2,000 to 60,000"),
         ("a: [", "YAML"),
+        ("jobs: 2024-99-99", "YAML"),
         ("- 1", "mapping"),
     ],
 )

@@ -60,6 +60,7 @@ def test_a_project_may_tighten_and_never_loosen(tmp_path: Path) -> None:
         "custom: [{id: x}]",
         "- a",
         "a: [",
+        "rules: 2024-99-99",
         "production: [{hosts: [x]}]",
     ],
 )
