@@ -12,15 +12,21 @@ from collections.abc import Mapping
 
 from infer_forge.base.errors import HumanNeeded
 
+_CLAUDE = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR")
+_PERSONS_OWN = ("HOME", "SQLITE_HOME", "INSTALL_DIR", "NON_INTERACTIVE", "API_KEY", "ACCESS_TOKEN", "CA_CERTIFICATE")
+"""What people set for Codex in their shells (developers.openai.com/codex/environment-variables): no sign that it runs."""
+
 
 def client_of(environ: Mapping[str, str] | None = None) -> str | None:
     """The client that this process runs under, by the variables that it sets: `claude`, `codex`, or None at a plain shell."""
-    env = os.environ if environ is None else environ
-    if env.get("CLAUDECODE") or env.get("CLAUDE_CODE_ENTRYPOINT") or env.get("CLAUDE_PROJECT_DIR"):
-        return "claude"
-    if any(name.startswith("CODEX_") and name != "CODEX_HOME" for name in env):  # a person's own setting
-        return "codex"
-    return None
+    sign = _sign(os.environ if environ is None else environ)
+    return None if sign is None else "claude" if sign in _CLAUDE else "codex"
+
+
+def _sign(env: Mapping[str, str]) -> str | None:
+    """The variable that tells of a client."""
+    codex = (n for n in env if n.startswith("CODEX_") and n.removeprefix("CODEX_") not in _PERSONS_OWN)
+    return next((n for n in _CLAUDE if env.get(n)), None) or next(codex, None)
 
 
 def require_person(what: str, next_step: str) -> None:
@@ -29,5 +35,7 @@ def require_person(what: str, next_step: str) -> None:
     Raises:
         HumanNeeded: an agent, a pipe or a server asks.
     """
-    if client_of() or not (sys.stdin and sys.stdin.isatty()):
-        raise HumanNeeded(f"{what} is for a person at a terminal", next_step=next_step)
+    sign = _sign(os.environ)
+    if sign or not (sys.stdin and sys.stdin.isatty()):
+        why = f": {sign} says that a coding agent runs this" if sign else ""
+        raise HumanNeeded(f"{what} is for a person at a terminal{why}", next_step=next_step)

@@ -96,8 +96,9 @@ def test_a_terminal_inside_of_a_client_is_no_persons(monkeypatch: pytest.MonkeyP
     for name in ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_SANDBOX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("sys.stdin", _Terminal())
-    monkeypatch.setenv("CODEX_HOME", "/home/ann/.codex")  # a person's own setting
+    for own in ("CODEX_HOME", "CODEX_API_KEY", "CODEX_CA_CERTIFICATE"):  # a person's own settings
+        monkeypatch.setenv(own, "/home/ann/.codex")
     require_person("a decision", "type it")
     monkeypatch.setenv(variable, "1")
-    with pytest.raises(HumanNeeded, match="a decision is for a person at a terminal"):
+    with pytest.raises(HumanNeeded, match=f"a decision is for a person at a terminal: {variable} says"):
         require_person("a decision", "type it")
