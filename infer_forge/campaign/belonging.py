@@ -95,15 +95,25 @@ def require_model(campaign: book.Campaign, file: Path) -> None:
         return
     named = [str(campaign.inputs["model"]), str(campaign.inputs.get("model_dir") or "")]
     known = {n.rstrip("/").rsplit("/", 1)[-1].lower() for n in named if n}
-    winners: list[dict[str, Any]] = campaign.baseline["winners"] if campaign.baseline else []
-    served = {w for winner in winners for w in shlex.split(str(winner["server_command"]))}
-    if stated.rstrip("/").rsplit("/", 1)[-1].lower() in known or stated in served:
+    if stated.rstrip("/").rsplit("/", 1)[-1].lower() in known or stated in _served(campaign):
         return
     raise GateRefused(
         f"C41: the result is of the model {stated}, the campaign is about {named[0]}",
         where=str(file),
         next_step="evaluate the campaign's model",
     )
+
+
+def _served(campaign: book.Campaign) -> set[str]:
+    """Words of the commands that served the model: of the winners, or before they are locked of all that was launched."""
+    from infer_forge.bench.ledger_rows import RowStore
+
+    if campaign.baseline is not None:
+        commands = {str(w["server_command"]) for w in campaign.baseline["winners"]}
+    else:
+        sha256 = campaign.contract[1] if campaign.contract else None
+        commands = {r.server_command or "" for r in RowStore(campaign.layout.bench.rows).rows(contract_hash=sha256)}
+    return {word for line in commands for word in shlex.split(line)}
 
 
 def _model_of(file: Path) -> str | None:

@@ -179,10 +179,11 @@ def _lacking(campaign: Campaign, result: book.Record) -> list[str]:
     told: list[str] = []
     for name, whole in EXPECTED.items():
         asked = {d: int(n) for d, n in newest.items() if d.startswith(f"{name}_") and n is not None}
-        count = newest.get(
-            name, max(asked.values(), default=0)
-        )  # a variant such as gsm8k_cot; of a subject it is a part
-        count = sum(asked.values()) or None if count is None else count  # a group of subjects states none of its own
+        # A variant such as gsm8k_cot, or a group of subjects such as mmlu_generative, which states no count of its own.
+        groups = [d.removeprefix(name) for d, n in newest.items() if d.startswith(f"{name}_") and n is None]
+        sums = (sum(n for d, n in asked.items() if g in d) for g in groups)
+        count = newest.get(name, max([*asked.values(), *sums], default=0))
+        count = sum(asked.values()) or None if count is None else count
         if name not in newest and not asked:
             told.append(f"no {name}")
         elif count is not None and count < whole:

@@ -17,7 +17,8 @@ from infer_forge.base.errors import ForgeError, GateRefused
 from infer_forge.base.gitstore import Changes
 from infer_forge.base.ledger import Ledger
 from infer_forge.bench import prepare
-from infer_forge.campaign import book, coverage, mechanism, open_campaign
+from infer_forge.bench.ledger_rows import RowStore
+from infer_forge.campaign import belonging, book, coverage, mechanism, open_campaign
 from infer_forge.campaign.measure import measure
 from infer_forge.tasks import open_store
 from tests.campaign.campaign_agent import FAST, SLOW, Agent, Refused, git
@@ -235,6 +236,19 @@ def test_an_accuracy_file_speaks_for_one_state_of_one_model(station: Station) ->
     refused(agent, "C41: the result is of the model org/Larger-70B", "accuracy", attempt=attempt, file=str(told))
     (agent.checkout / "speed.json").write_text("{}")
     refused(agent, "A91", "accuracy", attempt=attempt, file=str(agent.lm_eval(0.84)))
+
+
+def test_before_the_winners_are_locked_the_served_name_is_the_models_too(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = station("searched")
+    held, file = open_campaign(agent.run), agent.lm_eval(0.84, model_name="eight")
+    with pytest.raises(GateRefused, match="C41: the result is of the model eight"):
+        belonging.require_model(held, file)
+    rows = RowStore(held.layout.bench.rows).rows()[:1]
+    rows[0].server_command = f"{rows[0].server_command} --served-model-name eight"
+    monkeypatch.setattr(RowStore, "rows", lambda *_, **__: rows)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    belonging.require_model(held, file)
 
 
 def test_a_change_whose_author_says_that_numerics_stay_needs_its_accuracy_too(station: Station) -> None:

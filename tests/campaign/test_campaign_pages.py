@@ -15,7 +15,7 @@ from infer_forge.bench.model import Row
 from infer_forge.campaign import begin, coverage, open_campaign, pull_request
 from infer_forge.campaign.model import HistoryItem
 from infer_forge.campaign.reports import _framework_facts  # pyright: ignore[reportPrivateUsage]
-from infer_forge.campaign.reviewing import EXPECTED
+from infer_forge.campaign.reviewing import EXPECTED, _lacking  # pyright: ignore[reportPrivateUsage]
 from infer_forge.engines import env as engine_env
 from infer_forge.engines.env import Environment
 from infer_forge.engines.runner import Place
@@ -393,6 +393,20 @@ def test_the_text_of_a_pull_request_spans_benchmark_to_revalidation(station: Sta
     assert "| gsm8k | 0.8380 |" in parts["Accuracy"]
     (kept,) = campaign.of("result")
     assert all(f"{k} {v}" in parts["Revalidation"] for k, v in kept["evidence"].items())
+
+
+@pytest.mark.parametrize(("last", "told"), [(1520, []), (1519, ["mmlu on 14041 of 14042 questions"])])
+def test_a_group_of_subjects_under_another_name_is_counted_by_its_subjects(last: int, told: list[str]) -> None:
+    class Recorded:
+        def of(self, kind: str) -> list[Any]:
+            counts = {"gsm8k_cot": 1319, "mmlu_generative": None, "mmlu_law_generative": 12522}
+            counts |= {"mmlu_rest_generative": last}
+            scores = [{"dataset": d, "score": 0.7, "samples": n} for d, n in counts.items()]
+            return [{"attempt": "a", "commit": "c", "scores": scores}]
+
+    own: Any = {"attempt": "a", "commit": "c"}
+    held: Any = Recorded()
+    assert _lacking(held, own) == told
 
 
 def test_a_pull_request_needs_the_whole_gsm8k_and_mmlu_of_its_commit(
