@@ -80,6 +80,29 @@ def test_a_script_on_disk_is_read_with_its_arguments(check: Any, tmp_path: Path)
     assert check("make clean X=build", **own).verdict == "allow"
 
 
+@pytest.mark.parametrize("allowed", [[], ["origin"]])
+@pytest.mark.parametrize(
+    "line",
+    ["git push --force origin main", "git push origin +main", "git push origin :main", "git push -d origin master"],
+)
+def test_the_trunk_is_never_rewritten_though_nobody_listed_it(check: Any, line: str, allowed: list[str]) -> None:
+    assert check(line, push_allowed=allowed, protected_branches=[]).verdict == "deny"
+
+
+def test_a_push_where_nothing_is_recorded_asks_and_names_the_list_of_repositories(
+    tmp_path: Path,
+) -> None:
+    from infer_forge.guard import check
+
+    for words in (["init", "-q", "-b", "main"], ["remote", "add", "origin", "git@git.local:me/x.git"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, capture_output=True)
+    for line in ("git push origin main", "git push -f origin fix"):
+        asked = check(line, cwd=str(tmp_path))
+        assert (asked.verdict, asked.rule_id) == ("ask", "push.target")
+        assert "guard.yaml" in str(asked.safer)
+    assert check("git push -f origin main", cwd=str(tmp_path)).verdict == "deny"
+
+
 def test_a_real_repository_decides_where_a_push_goes(check: Any, tmp_path: Path) -> None:
     repo = tmp_path / "repo"
 

@@ -204,6 +204,8 @@ def _destination(
     else:
         branches = refs
     if not _allowed(remote, parsed, cmd, bench):
+        for name, forced, gone in branches:
+            _rewritten(name, force or forced or gone, cmd, bench)
         return
     if bench.shell.notes.get("retargeted"):
         bench.hit(DENY, "push.retarget", "the settings of pushes are changed in the same command line", cmd)
@@ -218,10 +220,27 @@ def _destination(
         _branch(name, force or forced, gone, cmd, bench)
 
 
+def _protected(name: str, bench: Any) -> bool:
+    return any(fnmatchcase(name, p) for p in (*bench.ctx.protected_branches, *bench.pol["protected_branches"]))
+
+
+_TRUNKS = ("main", "master")
+"""Branches that others build on in every repository, whether or not anybody listed them: they may grow, never be rewritten."""
+
+
+def _rewritten(name: str, destructive: bool, cmd: Cmd, bench: Any) -> bool:
+    """Deny to rewrite or delete a branch that others build on; whether it was that."""
+    if not destructive or not (name in _TRUNKS or _protected(name, bench)):
+        return False
+    bench.hit(DENY, "push.protected", f"this rewrites or deletes {name}, which others build on", cmd, targets=(name,))
+    return True
+
+
 def _branch(name: str, forced: bool, gone: bool, cmd: Cmd, bench: Any) -> None:
-    protected = [*bench.ctx.protected_branches, *bench.pol["protected_branches"]]
-    if "*" in name or any(fnmatchcase(name, p) for p in protected):
+    if "*" in name or _protected(name, bench):
         bench.hit(DENY, "push.protected", f"{name} is a protected branch", cmd, targets=(name,))
+    elif _rewritten(name, forced or gone, cmd, bench):
+        return
     elif name.startswith("refs/") and not name.startswith("refs/heads/"):
         bench.hit(ASK, "push.tags", f"{name} is no branch", cmd, targets=(name,))
     elif gone:
@@ -247,7 +266,8 @@ def _allowed(remote: str, parsed: gitcmd.Git, cmd: Cmd, bench: Any) -> bool:
     if not wrong:
         return True
     if not bench.ctx.push_allowed and not bench.pol["push_allowed"] and not bench.ctx.present:
-        bench.hit(ASK, "push.target", "no remote is recorded as allowed", cmd, targets=(remote,))
+        step = "a person lists the repositories that may be pushed to in their guard.yaml (push: {allowed: [URL]})"
+        bench.hit(ASK, "push.target", "no remote is recorded as allowed", cmd, safer=step, targets=(remote,))
     else:
         bench.hit(
             DENY,
