@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infer_forge.base.errors import MissingPart
 from infer_forge.campaign.book import Campaign
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def end_task(campaign: Campaign) -> str:
 
     Raises:
         GateRefused: the task room does not take it for a deliverable; the message says why.
+        MissingPart: the Python that the task's lock names is not here any more.
     """
     from infer_forge.tasks import close_block, deliver, handoff, load, open_store, record
 
@@ -66,6 +69,13 @@ def end_task(campaign: Campaign) -> str:
             questions = [str(blocker["what"])] if blocker else []
             return handoff(store, campaign.task_id, told, entry, open_questions=questions).status
         argv = _pinned(task, campaign.layout.run)
+        if not os.access(argv[0], os.X_OK):
+            raise MissingPart(
+                f"{argv[0]} is not here, and the task is locked to it: infer-forge ran there when the campaign began",
+                where=campaign.task_id,
+                next_step="install infer-forge there again and repeat this stop, or end its task with "
+                f"infer-forge task handoff {campaign.task_id} --done TEXT --next TEXT",
+            )
         out = Path(argv[-1])
         record(store, campaign.task_id, argv, label=LABEL, evidence=[("campaign", out)], cwd=run, again=True)
         return deliver(store, campaign.task_id, told).status

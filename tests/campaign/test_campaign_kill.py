@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from infer_forge.campaign import book, open_campaign, status_report
+from infer_forge.base.errors import MissingPart
+from infer_forge.campaign import book, ending, open_campaign, status_report, stopping
 from infer_forge.campaign.gates import look
 from tests.campaign.campaign_agent import Agent
 from tests.campaign.conftest import Station
@@ -164,3 +165,18 @@ def test_a_lost_chat_needs_the_run_directory_alone(station: Station, monkeypatch
     assert time.monotonic() - begin < 60
     assert agent.notes["measurement"][:12] in (agent.run / "humanize" / "lineage.jsonl").read_text()
     assert monkeypatch is not None
+
+
+def test_a_stop_whose_locked_python_is_gone_says_how_the_task_ends(
+    station: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = station("reported")
+    real = ending._pinned  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(ending, "_pinned", lambda task, run: ["/gone/bin/python", *real(task, run)[1:]])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    held = open_campaign(agent.run)
+    with pytest.raises(MissingPart, match="/gone/bin/python is not here, and the task is locked to it") as told:
+        stopping.stop(held, "A151")
+    assert f"infer-forge task handoff {held.task_id}" in str(told.value.next_step)
+    agent.forge("task", "handoff", held.task_id, "--done", "the campaign stopped", "--next", "read its final page")
+    stopping.stop(open_campaign(agent.run), "A151")
+    assert open_campaign(agent.run).task().status == "handed_off"
