@@ -21,6 +21,8 @@ AFTER_MATCHER = MATCHER.replace("|Read|", "|")
 """Tools that the guard may ask about; reading is never one of them."""
 AFTER_TIMEOUT_S = 10
 SCRIPT = "infer-forge-guard"
+CANARY = "canary"
+"""Session and tool call of what doctor itself sends through the hook; a client gives ids of its own."""
 _BLOCKED = "infer-forge-guard: blocked. If no reason stands before this, the guard itself failed: infer-forge doctor"
 _ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
 
@@ -112,17 +114,17 @@ def is_ours(entry: Any) -> bool:
 def payload(client: str, command: str, cwd: str, **more: Any) -> dict[str, Any]:
     """A hook input as the client writes it."""
     made: dict[str, Any] = {
-        "session_id": "canary",
+        "session_id": CANARY,
         "transcript_path": "",
         "cwd": cwd,
         "hook_event_name": "PreToolUse",
         "tool_name": "Bash",
         "tool_input": {"command": command},
-        "tool_use_id": "canary",
+        "tool_use_id": CANARY,
         "permission_mode": "default",
     }
     if client == "codex":
-        made |= {"turn_id": "canary", "model": "canary"}
+        made |= {"turn_id": CANARY, "model": CANARY}
     return made | more
 
 

@@ -198,6 +198,7 @@ def test_both_hooks_are_registered_and_only_the_first_can_block(client: str) -> 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_the_canary_proves_that_an_answer_is_written_down(client: str, tmp_path: Path) -> None:
     assert after_canary(client, hook_command(client), after_command(client))[0]
+    assert status().tables["asked"].rows == [], "what doctor asks itself is no question to a person"
     good = hook_command(client)
     assert not after_canary(client, good, "exit 1")[0]
     if client == "claude":
