@@ -94,6 +94,14 @@ def _sequences(scenes: list[Scene]) -> dict[str | None, list[_Sequence]]:
     return groups
 
 
+def listed(scenes: list[Scene]) -> Matched:
+    """The collectives of traces that do not belong together: each for itself, without floor and waiting."""
+    out = Matched()
+    for scene in scenes:
+        out.rows += match([scene]).rows
+    return out
+
+
 def match(scenes: list[Scene]) -> Matched:
     """Match the collectives of several ranks (or list those of one rank, without floor and waiting)."""
     out = Matched()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from infer_forge.base.records import Finding
 from infer_forge.profile.host import inflated
-from infer_forge.profile.scene import Scene
+from infer_forge.profile.scene import Scene, told
 from infer_forge.profile.thresholds import thresholds
 from infer_forge.profile.timeline import Timeline, stage_steps
 from infer_forge.trace.columns import Link, WorkKind
+from infer_forge.trace.model import SkippedFile
+
+_NAMED = 5
 
 
 def health(scene: Scene, line: Timeline, *, mapped: bool) -> list[Finding]:
@@ -19,7 +22,7 @@ def health(scene: Scene, line: Timeline, *, mapped: bool) -> list[Finding]:
         *_idle(scene, line),
         *_stages(scene),
     ]
-    mark = "" if scene.rank is None else f"rank {scene.rank}: "
+    mark = "" if scene.rank is None else f"{told(scene.rank)}: "
     return [Finding(f.code, mark + f.message, f.severity, f.figure, f.threshold, f.next_step) for f in found]
 
 
@@ -139,6 +142,15 @@ def _stages(scene: Scene) -> list[Finding]:
         text = f"the path says {hint}, the trace itself {', '.join(sorted(seen))}: the trace counts"
         out.append(Finding("PATH_DISAGREES", text, "warning", hint, None, "rename the file"))
     return out
+
+
+def skipped(files: list[SkippedFile]) -> list[Finding]:
+    """Which files of those asked for are in no table."""
+    if not files:
+        return []
+    named = "; ".join(f"{f.path.name}: {f.reason}" for f in files[:_NAMED])
+    more = f"; and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    return [Finding("FILES_SKIPPED", f"not read: {named}{more}", "info", len(files))]
 
 
 def skew(busy_ns: list[int]) -> list[Finding]:

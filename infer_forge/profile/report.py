@@ -15,6 +15,7 @@ from infer_forge.profile import collectives, fuse, gate, header, health, host, k
 from infer_forge.profile import thresholds as limits
 from infer_forge.profile.kernels import stage_sums
 from infer_forge.profile.model import Options
+from infer_forge.profile.one_capture import not_one_capture
 from infer_forge.profile.read import Input, choose, read
 from infer_forge.profile.scene import Scene, pct, place, stage_rank, us
 from infer_forge.profile.timeline import Timeline
@@ -85,13 +86,20 @@ def analyse(paths: Sequence[str | Path], options: Options) -> Analysis:
     files = {"server_args": options.server_args, "server_log": options.server_log}
     if facts:
         report.header.more["gate"] = {**{k: str(v) for k, v in files.items() if v}, "facts": facts}
-    _tables(analysis, options, facts)
+    foreign = not_one_capture(found.scenes)
+    report.findings += [foreign] if foreign else []
+    _tables(analysis, options, facts, together=foreign is None)
     report.findings += gate_findings
     for scene, line in analysis.pairs():
         report.findings += health.health(scene, line, mapped=options.mapping is not None)
-    report.findings += health.skew([line.total_busy_ns for line in found.lines])
+    report.findings += health.skew([line.total_busy_ns for line in found.lines]) if foreign is None else []
+    report.findings += health.skipped(found.skipped)
     report.header.hidden = {name: hidden.to_json() for name, hidden in analysis.hidden.items()}
-    report.summary = summary.lines(analysis.pairs(), report.tables, len(found.scenes))
+    many, why = len(found.scenes), str(report.header.more["ranks"]["why"])
+    read_in_words = "" if many < 2 else f"{many} {'ranks' if foreign is None else 'traces'} read"
+    report.summary = summary.lines(analysis.pairs(), report.tables, read_in_words, why)
+    if foreign is not None:
+        report.summary.insert(0, f"{foreign.message}; what follows is of single traces")
     report.next_step = summary.next_step(report)
     if options.keep:
         _keep(report)
@@ -133,11 +141,14 @@ def _header(found: Input, scenes: list[Scene], options: Options) -> Header:
     )
 
 
-def _tables(analysis: Analysis, options: Options, facts: dict[str, Any]) -> None:
-    """Compute every table, hide the small rows, filter by stage, add them in reading order."""
+def _tables(analysis: Analysis, options: Options, facts: dict[str, Any], *, together: bool) -> None:
+    """Compute every table, hide the small rows, filter by stage, add them in reading order.
+
+    Ranks are held against each other only where the traces belong `together`.
+    """
     found, pairs = analysis.found, analysis.pairs()
     scenes = [s for s, _ in pairs]
-    matched = collectives.match(found.scenes)
+    matched = (collectives.match if together else collectives.listed)(found.scenes)
     analysis.report.findings += matched.findings
     made = {
         "kernel": _kernel(analysis, options),

@@ -125,6 +125,11 @@ class Scene:
         return self.trace.name(int(name_id))
 
 
+def told(rank: RankLabel) -> str:
+    """A rank in a sentence: by its number, else by the trace that it was named after."""
+    return f"trace {rank}" if isinstance(rank, str) else f"rank {rank}"
+
+
 def stage_rank(stage: str) -> tuple[int, str]:
     """Sort key of a stage: prefill, decode, mixed, denoise first, what lies outside last."""
     return (STAGE_ORDER.index(stage) if stage in STAGE_ORDER else len(STAGE_ORDER) - 3, stage)

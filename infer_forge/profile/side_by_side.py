@@ -21,6 +21,7 @@ from infer_forge.profile import thresholds as limits
 from infer_forge.profile.grouping import dominant, group, sums
 from infer_forge.profile.host import host_rows
 from infer_forge.profile.model import Options
+from infer_forge.profile.one_capture import not_one_capture
 from infer_forge.profile.read import Input, choose, read
 from infer_forge.profile.report import page_of
 from infer_forge.profile.scene import Scene, stage_rank
@@ -72,6 +73,8 @@ class _Side:
     steps: dict[str, int]
     """Steps of each stage; 1 where the trace marks none."""
     marked: bool
+    foreign: Finding | None
+    """Why the traces of this side are not the ranks of one capture."""
 
 
 _Families = dict[tuple[str, str], dict[str, Any]]
@@ -119,7 +122,7 @@ def _side(paths: Sequence[str | Path], options: Options) -> _Side:
     whole = sum(n for n in counted.values() if n) or 1
     # Work outside of the steps is spread over all steps, so that it adds up with them.
     steps = {n: (c or (whole if n == "outside" else 1)) for n, c in counted.items()}
-    return _Side(scene, found.lines[index], steps, any(counted.values()))
+    return _Side(scene, found.lines[index], steps, any(counted.values()), not_one_capture(found.scenes))
 
 
 def _header(a: _Side, b: _Side, options: Options) -> Header:
@@ -154,7 +157,8 @@ def _warnings(a: _Side, b: _Side) -> list[Finding]:
         if not side.marked:
             text = f"{name} marks no steps: its whole capture counts as one step"
             out.append(Finding("NO_STEPS", text, "warning", next_step="capture with step annotations"))
-        found = health.health(side.scene, side.line, mapped=False)
+        found = [side.foreign] if side.foreign else []
+        found += health.health(side.scene, side.line, mapped=False)
         out += [Finding(f.code, f"{name}: {f.message}", f.severity, f.figure, f.threshold, f.next_step) for f in found]
     out += _unlike(a, b)
     only = set(a.steps) ^ set(b.steps)

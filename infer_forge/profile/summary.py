@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
-from infer_forge.profile.scene import Scene, stage_rank
+from infer_forge.profile.scene import Scene, stage_rank, told
 from infer_forge.profile.timeline import Timeline, stage_steps
 
 
-def lines(pairs: list[tuple[Scene, Timeline]], tables: dict[str, Table], ranks_read: int) -> list[str]:
-    """Summary lines of a triage."""
+def lines(pairs: list[tuple[Scene, Timeline]], tables: dict[str, Table], read: str, why: str) -> list[str]:
+    """Summary lines of a triage.
+
+    Args:
+        pairs: the ranks shown. tables: of the report.
+        read: how many ranks or traces were read, in words; empty for a single one. why: those shown were chosen.
+    """
     out: list[str] = []
     for scene, line in pairs:
         work = scene.work
-        name = f"rank {scene.rank}: " if scene.rank is not None else ""
-        of = f" ({ranks_read} ranks read)" if ranks_read > 1 else ""
+        name = f"{told(scene.rank)}: " if scene.rank is not None else ""
+        of = f" ({read}; shown: {why}{_waiting(scene, tables)})" if read else ""
         time = int(work.dur_ns.sum()) / 1e6
         out.append(
             f"{name}{len(work):,} device items, {time:,.3f} ms device time, busy {line.total_busy_ns / 1e6:,.3f} ms{of}"
         )
         out += _stages(scene, line, tables)
     return out
+
+
+def _waiting(scene: Scene, tables: dict[str, Table]) -> str:
+    """How much of a rank's time is spent waiting for others in collectives, where that could be matched."""
+    waits = [r["wait_us"] for r in tables["collectives"].dicts() if r["rank"] == scene.rank]
+    waited = sum(w for w in waits if w is not None) / 1000
+    return f"; {waited:,.3f} ms of its device time waits for other ranks in collectives" if waited else ""
 
 
 def _stages(scene: Scene, line: Timeline, tables: dict[str, Table]) -> list[str]:
@@ -60,7 +72,7 @@ def _verdict(scene: Scene, stage: str, table: Table) -> str:
 def next_step(report: Report) -> str:
     """What to do after a triage: mend the capture when it hides things, else look at one steady pass."""
     codes = {f.code for f in report.findings}
-    for code in ("IDLE_CAPTURE", "GRAPH_HIDES_OPS", "MIXED_WINDOWS"):
+    for code in ("NOT_ONE_CAPTURE", "IDLE_CAPTURE", "GRAPH_HIDES_OPS", "MIXED_WINDOWS"):
         if code in codes:
             return next(f.next_step for f in report.findings if f.code == code)
     return "infer-forge pipeline TRACE --config config.json: one steady pass, its layers, before anything is called the bottleneck"
