@@ -178,9 +178,9 @@ def _decisions(count: int) -> Table:
 def _asked(count: int = 20) -> Table:
     """What people were asked about, and whether the client ran it afterwards: the evidence that they approved."""
     from infer_forge.guard import asked, audit
-    from infer_forge.guard.hook_config import CANARY
+    from infer_forge.guard.hook_config import QUESTION
 
-    found = [e for e in asked.outcomes(audit.questions()) if e.get("session") != CANARY][-count:]
+    found = [e for e in asked.outcomes(audit.questions()) if e.get("command") != QUESTION][-count:]
     rows = [[e.get("at"), e.get("rule"), e.get("verdict"), e["outcome"], e.get("command")] for e in found]
     columns = [Column(c, "text") for c in ("at", "rule", "verdict", "outcome", "command")]
     return Table("asked", columns, rows, "Asked of a person, and what became of it")

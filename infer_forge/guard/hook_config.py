@@ -22,7 +22,8 @@ AFTER_MATCHER = MATCHER.replace("|Read|", "|")
 AFTER_TIMEOUT_S = 10
 SCRIPT = "infer-forge-guard"
 CANARY = "canary"
-"""Session and tool call of what doctor itself sends through the hook; a client gives ids of its own."""
+QUESTION = 'eval "$INFER_FORGE_CANARY"'
+"""What doctor itself asks through the hook: no question to a person."""
 _BLOCKED = "infer-forge-guard: blocked. If no reason stands before this, the guard itself failed: infer-forge doctor"
 _ASK = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", '
 
@@ -179,7 +180,7 @@ def after_canary(client: str, before: str, after: str, *, cwd: str | None = None
 
     from infer_forge.guard import asked
 
-    data = payload(client, 'eval "$INFER_FORGE_CANARY"', cwd or os.getcwd(), tool_use_id=f"canary-{time.time_ns()}")
+    data = payload(client, QUESTION, cwd or os.getcwd(), tool_use_id=f"canary-{time.time_ns()}")
     waits = os.path.join(asked.folder(), asked.key(data))
     try:
         if client == "claude":
