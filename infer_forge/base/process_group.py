@@ -15,18 +15,30 @@ import time
 from infer_forge.base import ownership
 
 _POLL_S = 0.02
+_PROC = "/proc"
 
 
 def alive(leader: int, ticks: int | None) -> bool:
     """Whether the leader (pid and start time in clock ticks), or a process of its group, lives; a zombie does not."""
     if ticks is not None and ownership.live_start(leader) == ticks:
         return True
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+    if not os.path.isdir(_PROC):
+        return _answers(leader)
+    for name in os.listdir(_PROC):
         if name.isdigit() and ownership.group_of(int(name)) == leader:
             born = ownership.live_start(int(name))
             if born is not None and ticks is not None and born >= ticks:
                 return True
     return False
+
+
+def _answers(group: int) -> bool:
+    """Where there is no /proc: whether a signal could reach the group. A group of zombies answers with EPERM (macOS)."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def end(process: subprocess.Popen[bytes], *, grace_s: float, kill_s: float = 5.0) -> int | None:
@@ -35,7 +47,8 @@ def end(process: subprocess.Popen[bytes], *, grace_s: float, kill_s: float = 5.0
     Gives the child's exit code as `Popen` tells it; None when even the kill was not seen to work within `kill_s`
     (a process inside a driver call cannot be ended).
     """
-    ticks = ownership.process_start(process.pid)
+    # A child that was waited for has no start any more; while members live, the kernel gives its number to no other group.
+    ticks = ownership.process_start(process.pid) or 0
     for number, seconds in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         if process.returncode is not None and not alive(process.pid, ticks):
             break

@@ -44,6 +44,24 @@ def test_a_member_that_ignores_the_request_is_killed_after_the_grace(tmp_path: P
     assert ownership.live_start(member) is None
 
 
+def test_members_are_ended_though_their_leader_was_waited_for_before(tmp_path: Path) -> None:
+    child = _begun(SLOW_TO_END.replace("\nwait", ""), tmp_path / "pid")
+    assert child.wait() == 0
+    member = int((tmp_path / "pid").read_text())
+    assert ownership.live_start(member) is not None
+    assert process_group.end(child, grace_s=20) == 0
+    assert ownership.live_start(member) is None
+
+
+def test_where_there_is_no_proc_a_group_is_asked_by_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = _begun(IGNORES, tmp_path / "pid")
+    monkeypatch.setattr(process_group, "_PROC", str(tmp_path / "none"))
+    assert process_group.alive(child.pid, 0)  # 0 is no start of any process: only the group can answer
+    assert (
+        process_group.end(child, grace_s=0.2, kill_s=0.2) == -15
+    )  # an init that reaps nobody leaves a zombie that answers
+
+
 def test_a_group_that_ended_by_itself_is_left_alone(tmp_path: Path) -> None:
     child = subprocess.Popen(["true"], start_new_session=True)
     child.wait()

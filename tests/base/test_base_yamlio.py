@@ -33,6 +33,12 @@ def test_what_is_no_plain_data_is_refused_with_the_place(text: str) -> None:
     assert refused.value.where == "there.yaml"
 
 
+def test_aliases_that_stand_for_more_than_memory_holds_are_refused() -> None:
+    levels = [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    with pytest.raises(InputUnusable, match="aliases stand for more than"):
+        parse("\n".join(["a0: &a0 [x]", *levels]), where="f")
+
+
 def test_files_that_are_missing_or_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
     for name, why in (("none", "No such file"), ("latin", "no UTF-8"), (".", "directory")):
