@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,15 +27,36 @@ def _across(function: AcrossCheck) -> AcrossCheck:
 
 @_across
 def duplicate(context: Context) -> Iterator[tuple[int, str]]:
-    """The same bytes given under two names."""
-    seen: dict[tuple[str, int], int] = {}
-    for index, row in enumerate(context.rows):
-        if row.source is None or not row.source.sha256:
-            continue
-        key = (row.source.sha256, row.source.record)
-        if key in seen:
-            yield index, f"the same bytes as {context.rows[seen[key]].label()}"
-        seen.setdefault(key, index)
+    """One record given twice, under whatever names."""
+    for index, first in twins(context.rows):
+        yield index, same_as(context.rows[first])
+
+
+def twins(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """Indices of rows that are one measurement with another row: (the copy, the one that counts).
+
+    What counts is the record in the file with the fewest records, then the first: a file that collects others (a sweep's
+    summary, appended runs) makes no launch of its own.
+    """
+    alike: dict[str, list[int]] = defaultdict(list)
+    sizes = Counter(row.source.path for row in rows if row.source is not None)
+    for index, row in enumerate(rows):
+        if row.source is not None and row.source.sha256:
+            alike[row.source.content_sha256 or f"{row.source.sha256}#{row.source.record}"].append(index)
+    found: list[tuple[int, int]] = []
+    for members in alike.values():
+        first = min(members, key=lambda i: sizes[_path(rows[i])])
+        found += [(index, first) for index in members if index != first]
+    return sorted(found)
+
+
+def same_as(row: Row) -> str:
+    """The sentence that names the row that a copy is of."""
+    return f"the same content as {row.label()}"
+
+
+def _path(row: Row) -> str:
+    return row.source.path if row.source is not None else ""
 
 
 def series_key(row: Row) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.bench import checks, fairness, frontier, stats
@@ -192,6 +192,28 @@ def _decides(gap: Gap, decision: gp.Decision) -> tuple[bool, str]:
     return True, ""
 
 
+def not_to_build_on(gap: Gap) -> list[str]:
+    """Why a verdict that answers the question is still no decision to build on; empty when it is one."""
+    return sorted({why for d in gap.decisions if (why := _decides(gap, d)[1])})
+
+
+def require_decision(gap: Gap, wanted: str | None) -> None:
+    """What `--require` asks beside the verdict: a gate that is passed is built on, so the verdict must be a decision.
+
+    Raises:
+        GateRefused: the verdict says which side is ahead, and was not decided under a locked contract.
+    """
+    verdict = overall(gap)["verdict"]
+    reasons = not_to_build_on(gap)
+    if not wanted or not reasons or verdict not in (*gp.SETTLED, gp.BEHIND):
+        return
+    way = "give --contract with decision runs measured under it (infer-forge bench lock --help, infer-forge bench search --help)"
+    raise GateRefused(
+        f"the verdict is {verdict}, but not a decision to build on: {'; '.join(reasons)}",
+        next_step=f"{way}; without --require the verdict is told and exits 0",
+    )
+
+
 def overall(gap: Gap) -> dict[str, Any]:
     """One claim over all scenarios, and Holm's correction for "behind somewhere".
 
@@ -363,7 +385,7 @@ def _findings(gap: Gap) -> list[Finding]:
     rows = [row for side in gap.request.sides.values() for row in side]
     owner = {id(row): name for name, side in gap.request.sides.items() for row in side}
     for f in gap.findings:
-        if f.rule in ("FIRST_RUN", "SAME_RESULT_TWICE") or f.severity == "refuse":
+        if f.rule in ("FIRST_RUN", gp.TWICE) or f.severity == "refuse":
             name = owner[id(rows[f.row])]
             out.append(
                 Finding(
@@ -405,6 +427,5 @@ def _summary(gap: Gap, result: Mapping[str, Any]) -> list[str]:
     lines += [f"{s.name}: {gp.INSUFFICIENT}: {why}" for s, why in gap.missing]
     if len(lines) > 1:
         lines.append(f"all scenarios: {result['verdict']}")
-    reasons = {why for d in gap.decisions if (why := _decides(gap, d)[1])}
-    lines += [f"not a decision to build on: {why}" for why in sorted(reasons)]
+    lines += [f"not a decision to build on: {why}" for why in not_to_build_on(gap)]
     return lines

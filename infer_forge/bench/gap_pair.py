@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from infer_forge.bench import stats
 from infer_forge.bench.checks import RowFinding, thresholds
+from infer_forge.bench.checks_across import same_as, twins
 from infer_forge.bench.metrics import FAIL, PASS, UNKNOWN, Metric, sla_of
 from infer_forge.bench.scenarios import Launch, Scenario, launches, pair
 
@@ -31,6 +32,9 @@ SETTLED = (AHEAD, TIE, NOT_BEHIND)
 
 DECIDED = (*SETTLED, BEHIND, SLA_FAIL)
 """Verdicts that answer the question; the others say why it cannot be answered yet."""
+
+TWICE = "SAME_RESULT_TWICE"
+"""The rule of a record that was given before: one measurement, whatever it is called."""
 
 _NOT_DECISION = ("search", "pilot", "flow_check", "profile")
 
@@ -106,9 +110,19 @@ def side_of(
             good.append(row)
         else:
             side.excluded.append((row.label(), reason))
+    good = _each_once(good, side)
     side.launches = [x for x in launches(good, per=plan.per) if x.mean(metric) is not None]
     _sla(side, rows, plan)
     return side
+
+
+def _each_once(rows: Sequence[Row], side: Side) -> list[Row]:
+    """The rows without copies of one another: a copy is told as left out."""
+    copies = dict(twins(rows))
+    side.excluded += [
+        (rows[i].label(), f"{TWICE}: {same_as(rows[n])}, one measurement counts once") for i, n in copies.items()
+    ]
+    return [row for i, row in enumerate(rows) if i not in copies]
 
 
 def _left_out(row: Row, found: Sequence[RowFinding], metric: Metric, plan: Plan, side: Side) -> str | None:

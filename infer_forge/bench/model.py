@@ -290,6 +290,9 @@ class Source(Part):
     path: str
     sha256: str
     record: int = Field(default=0, description="0-based record in the file")
+    content_sha256: str | None = Field(
+        default=None, description="hash of the record itself, so that its copy in any other file is known for one"
+    )
 
 
 class Recomputed(Part):

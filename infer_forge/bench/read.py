@@ -6,6 +6,7 @@ many bytes were lost.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -111,7 +112,7 @@ def _row(document: Any, file: InputFile, number: int, tool: str, context: Mappin
         raise InputUnusable(f"record {number} is {_kind(document)}, not a result", where=file.path)
     keys = cast("Document", document)
     name, reader = _find(keys, tool, file.path)
-    row = Row(tool=name, source=Source(path=file.path, sha256=file.sha256 or "", record=number))
+    row = Row(tool=name, source=_source(keys, file, number))
     row.client.name = name
     try:
         reader(keys, row)
@@ -121,6 +122,14 @@ def _row(document: Any, file: InputFile, number: int, tool: str, context: Mappin
     if context:
         annotate(row, context)
     return row
+
+
+def _source(document: Document, file: InputFile, number: int) -> Source:
+    """Where the record stands, and its own hash, where it can be written as JSON again (half a surrogate pair cannot)."""
+    source = Source(path=file.path, sha256=file.sha256 or "", record=number)
+    with contextlib.suppress(TypeError):
+        source.content_sha256 = jsonio.sha256_of(jsonio.dumps(document))
+    return source
 
 
 def annotate(row: Row, context: Mapping[str, Any]) -> None:

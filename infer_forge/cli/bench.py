@@ -373,7 +373,11 @@ def fairness_(
 )
 @click.option("--html", type=_FILES, help="Write a page with the tables and the plot.")
 @click.option("--svg", type=_FILES, help="Write the plot: runs, intervals, threshold band.")
-@click.option("--require", "wanted", help="Exit 4 unless the verdict over all scenarios is one of these.")
+@click.option(
+    "--require",
+    "wanted",
+    help="Exit 4 unless the verdict over all scenarios is one of these, and one to build on (under a locked contract).",
+)
 @format_options
 @click.pass_context
 def gap(
@@ -429,3 +433,4 @@ def gap(
         report.summary.append(f"written: {html}")
     emit(report, form, out)
     require(report.extra["overall"]["verdict"], wanted, known=gap_pair.VERDICTS)
+    library.require_decision(result, wanted)

@@ -32,10 +32,10 @@ def sglang_run(rate: float = 1000.0, **over: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def sglang_file(tmp_path: Path) -> Maker:
-    """`sglang_file(name, rate, **keys)`: one bench_serving file; `runs=[...]` appends several."""
+    """`sglang_file(name, rate, **keys)`: one bench_serving file, tagged with its name; `runs=[...]` appends several."""
 
     def make(name: str, rate: float = 1000.0, runs: list[dict[str, Any]] | None = None, **over: Any) -> Path:
-        lines = [json.dumps(run) for run in (runs if runs is not None else [sglang_run(rate, **over)])]
+        lines = [json.dumps(run) for run in (runs if runs is not None else [sglang_run(rate, **{"tag": name, **over})])]
         path = tmp_path / name
         path.write_text("\n".join(lines) + "\n")
         return path

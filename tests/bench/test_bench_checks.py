@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,10 +144,14 @@ def test_a_recorded_failure_is_an_honest_row_and_fails_no_check(good: Row) -> No
     assert row_verdicts([good, oom], check_rows([good, oom]))[1] == "refused"
 
 
-def test_the_same_bytes_under_two_names_are_seen(sglang_file: Maker) -> None:
-    rows = [import_file(sglang_file(n)).rows[0] for n in ("a.jsonl", "b.jsonl")]
+def test_the_same_result_under_two_names_is_seen_even_where_it_was_written_again(
+    sglang_file: Maker, write_json: Callable[[str, Any], Path]
+) -> None:
+    first, other = sglang_file("a.jsonl"), sglang_file("other.jsonl")
+    copy = write_json("b.json", [json.loads(other.read_text()), json.loads(first.read_text())])
+    rows = [row for path in (first, copy) for row in import_file(path).rows]
     found = [f for f in check_rows(rows) if f.rule == "SAME_RESULT_TWICE"]
-    assert [f.row for f in found] == [1]
+    assert [(f.row, f.evidence) for f in found] == [(2, "the same content as a.jsonl")]
 
 
 def test_an_outlier_in_the_first_run_is_named_with_the_figure(

@@ -121,6 +121,19 @@ def test_gap_reads_named_groups_and_writes_pictures(side_files: SideFiles, tmp_p
         call("gap", "--target", "a", *a, "--against", "b", *b, "--require", "ahead,tie,not_behind")
 
 
+def test_gap_requires_a_verdict_that_may_be_built_on(side_files: SideFiles) -> None:
+    """The verdict alone is data; as a gate it needs the contract under which it was decided."""
+    a, b = side_files("a", [110, 111, 110, 111, 110]), side_files("b", [100] * 5)
+    words = ("gap", "--target", "a", *a, "--against", "b", *b)
+    assert "not a decision to build on" in call(*words).stdout
+    with pytest.raises(GateRefused, match="ahead, but not a decision to build on: no contract") as refused:
+        call(*words, "--require", "ahead")
+    assert "--contract" in str(refused.value.next_step)
+    assert "without --require" in str(refused.value.next_step)
+    few = ("gap", "--target", "a", *a[:2], "--against", "b", *b[:2])
+    assert "insufficient" in call(*few, "--require", "insufficient").stdout
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -85,7 +85,10 @@ def generated(write_json: Callable[[str, Any], Path]) -> Callable[..., list[Row]
     """Rows of dumps: `generated("a", [1.0, 1.01], seed=1)`."""
 
     def make(name: str, seconds: list[float], **meta: Any) -> list[Row]:
-        return [import_file(write_json(f"{name}{i}.json", dump(s, **meta))).rows[0] for i, s in enumerate(seconds)]
+        return [
+            import_file(write_json(f"{name}{i}.json", {**dump(s, **meta), "request_id": f"{name}{i}"})).rows[0]
+            for i, s in enumerate(seconds)
+        ]
 
     return make
 

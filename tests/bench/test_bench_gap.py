@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from infer_forge.base.errors import InputUnusable, UsageFault
+from infer_forge.base.contracts import contract_of
+from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.records import Report
 from infer_forge.bench import gap_plot
-from infer_forge.bench.gap import Request, decide_gap, gap_report, request_of
+from infer_forge.bench.gap import Request, decide_gap, gap_report, not_to_build_on, request_of, require_decision
 from infer_forge.bench.importing import read_rows
 from infer_forge.bench.model import GpuState, Row
 from infer_forge.bench.read import import_file
@@ -63,6 +64,65 @@ def test_without_a_contract_nothing_may_be_built_on_the_verdict(side_files: Side
     assert first(report)["verdict"] == "behind"
     assert first(report)["decides"] is False
     assert any("no contract" in line for line in report.summary)
+
+
+def test_a_verdict_is_one_to_build_on_when_every_run_carries_the_contract(side_files: SideFiles) -> None:
+    """The gate of `--require`: a contract, and the runs measured under it."""
+    sides = {n: rows_of(side_files(n, r)) for n, r in (("a", [110, 111, 110, 111, 110]), ("b", COMP))}
+    gap = decide_gap(request_of(sides, "a"))
+    engines = [{"framework": name, "max_runs": 4, "max_minutes": 60} for name in ("sglang", "vllm")]
+    grid = {"scenarios": [{"name": "chat", "input_len": 1000, "output_len": 1000}]}
+    gap.request.contract = contract_of(
+        {"name": "c", "point": {}, "grid": grid, "sla": {}, "client": {}, "engines": engines}
+    )
+    gap.request.contract_hash = "c0ffee"
+    with pytest.raises(GateRefused, match="not every run carries the contract's hash"):
+        require_decision(gap, "ahead")
+    for row in (*sides["a"], *sides["b"]):
+        row.contract_hash = "c0ffee"
+    assert not_to_build_on(gap) == []
+    require_decision(gap, "ahead")
+
+
+@pytest.mark.parametrize("purpose", [None, "pilot"])
+def test_a_copied_result_is_one_launch_whatever_its_name_and_form(side_files: SideFiles, purpose: str | None) -> None:
+    """Three launches a side and two copies of the first, one of them written again, are three pairs."""
+    sides: dict[str, list[Row]] = {}
+    for name, rates in (("a", [105, 104, 106]), ("b", [100, 101, 99])):
+        files = side_files(name, rates)
+        copies = [f.with_name(f"{f.stem}_copy{n}.json") for n in range(2) for f in files[:1]]
+        copies[0].write_bytes(files[0].read_bytes())
+        copies[1].write_text(json.dumps(json.loads(files[0].read_text()), indent=2))
+        before = rows_of(copies[:1], purpose="pilot") if purpose else []
+        sides[name] = [*before, *rows_of([*files, *copies])]
+    report = ask(sides)
+    row = first(report)
+    assert (row["verdict"], row["n_pairs"], row["k_more"]) == ("insufficient", 3, 2)
+    told = [r for r in report.tables["excluded"].dicts() if "SAME_RESULT_TWICE" in r["reason"]]
+    assert [(r["side"], r["run"]) for r in told] == [(s, f"{s}_0_copy{n}.json") for s in "ab" for n in range(2)]
+    assert "one measurement counts once" in told[0]["reason"]
+
+
+@pytest.mark.parametrize("summary_first", [True, False])
+def test_a_sweeps_summary_beside_its_runs_is_no_launch_of_its_own(
+    tmp_path: Path, vllm: Callable[..., dict[str, Any]], summary_first: bool
+) -> None:
+    files: dict[str, list[Path]] = {}
+    for side in "ab":
+        folder = tmp_path / side
+        folder.mkdir()
+        runs = [vllm(run_number=n, duration=16.0 + n, output_throughput=128 / (16.0 + n), label=side) for n in range(2)]
+        for n, run in enumerate(runs):
+            (folder / f"run={n}.json").write_text(json.dumps(run))
+        (folder / "summary.json").write_text(json.dumps(runs, indent=4))
+        files[side] = sorted(folder.iterdir(), reverse=summary_first)
+    report = ask({side: rows_of(paths) for side, paths in files.items()})
+    assert first(report)["n_pairs"] == 2
+    assert sorted(r["launch"][2:] for r in report.tables["runs"].dicts() if r["side"] == "a") == [
+        "run=0.json",
+        "run=1.json",
+    ]
+    assert [r["run"] for r in report.tables["excluded"].dicts()] == ["summary.json", "summary.json#1"] * 2
 
 
 def test_runs_appended_to_one_file_are_repeats_of_one_launch(
