@@ -21,6 +21,13 @@ _TYPES = click.Choice(
 )
 
 
+class _Source(click.types.StringParamType):
+    """Where a definition comes from; where it is left out the choices are told."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "Give playbook (with --type), a JSON or YAML file, or a proposal (p-..)."
+
+
 @click.group("task", no_args_is_help=True)
 def command() -> None:
     """Tasks: define, lock, work in blocks, record, check the goal from evidence, end with a deliverable or a handoff.
@@ -31,7 +38,9 @@ def command() -> None:
 
 @command.command("new")
 @click.option("--type", "kind", type=_TYPES, help="Type of the task; needed with --from playbook.")
-@click.option("--from", "source", required=True, help="`playbook`, a JSON or YAML file, or a proposal (p-..).")
+@click.option(
+    "--from", "source", type=_Source(), required=True, help="`playbook`, a JSON or YAML file, or a proposal (p-..)."
+)
 @click.option("--id", "task_id", help="Id of the task (default: made from the time).")
 @click.option("--supersedes", help="The task whose contract this one changes materially.")
 @definition_options
@@ -65,13 +74,19 @@ def new(kind: str | None, source: str, task_id: str | None, supersedes: str | No
 @command.command("edit")
 @click.argument("task")
 @click.option("--from", "source", help="Take the whole definition from this JSON or YAML file.")
+@click.option(
+    "--drop-acceptance",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Take out the condition of this number (the first that task status lists is 1); repeatable.",
+)
 @definition_options
 @report_command
-def edit(task: str, source: str | None, **options: Any) -> Report:
+def edit(task: str, source: str | None, drop_acceptance: tuple[int, ...], **options: Any) -> Report:
     """Change the definition of TASK before its lock; lists are added to, single fields replaced."""
     from infer_forge.tasks import verbs
 
-    return verbs.edit(task, source, fields_of(options), acceptance_of(options))
+    return verbs.edit(task, source, fields_of(options), acceptance_of(options), drop_acceptance)
 
 
 @command.command("lock")

@@ -260,5 +260,5 @@ def group_records(store: Store, ids: Sequence[str], by: str) -> Report:
     report.add(Table("groups", ["group", by, "id", "metric", "value", "unit", "verdict", "fenced"], rows))
     report.findings = _superseded(store, dict.fromkeys(ids))
     report.summary = [f"{len(records)} records in {len(groups)} groups; only figures of one group may be compared"]
-    report.next_step = "infer-forge journal compare ID ID --vary " + by
+    report.next_step = f"infer-forge journal compare ID ID --vary {by}"
     return report

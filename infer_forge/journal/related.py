@@ -135,7 +135,7 @@ def surface_records(
     report.next_step = (
         "infer-forge journal show ID, before work on what it names"
         if rows
-        else "record what you find: infer-forge journal add"
+        else "record what you find: infer-forge journal add FILE"
     )
     return report
 

@@ -129,4 +129,4 @@ def get(store: Store, record_id: str) -> Record:
         built_in = shipped.records().get(record_id)
         if built_in is not None:
             return built_in.model_copy(deep=True)
-    raise InputUnusable(f"no record has the id {record_id!r}", next_step="infer-forge journal search finds ids")
+    raise InputUnusable(f"no record has the id {record_id!r}", next_step="infer-forge journal search WORDS finds ids")

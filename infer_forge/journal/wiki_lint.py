@@ -41,7 +41,7 @@ _LINK = re.compile(r"\]\(([^)\s]+\.md)\)")
 _SERIOUS = ("STALE", "UNSOURCED", "ORPHAN_PAGE", "CONTRADICTION", "NO_RECORD")
 _NEXT = {
     "STALE": "infer-forge journal wiki build",
-    "UNSOURCED": "record it: infer-forge journal add, then build the wiki; pages are not written by hand",
+    "UNSOURCED": "record it: infer-forge journal add FILE, then build the wiki; pages are not written by hand",
     "ORPHAN_PAGE": "infer-forge journal wiki build",
     "ORPHAN_RECORD": "give its successor a model, GPU, kernel family or framework",
     "CONTRADICTION": "measure again under the contract, and let the new record supersede the wrong one",

@@ -49,7 +49,7 @@ def record_of(task: Task) -> Any:
     ended = datetime.datetime.fromisoformat(ending["at"])
     if ended < created:
         raise GateRefused(
-            "its archive time lies before its creation", where=task.id, next_step="infer-forge task verify"
+            "its archive time lies before its creation", where=task.id, next_step=f"infer-forge task verify {task.id}"
         )
     definition, content = task.typed, ending["content"]
     baseline: dict[str, Any] = (task.lock or {}).get("baseline") or {}

@@ -10,6 +10,7 @@ from typing import Any
 from infer_forge.base.errors import GateRefused, InputUnusable, UsageFault
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
+from infer_forge.tasks import printed
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.people import same_person
 from infer_forge.tasks.state import (
@@ -115,7 +116,7 @@ def open_block(
         raise GateRefused(
             used,
             where=task_id,
-            next_step=f"infer-forge task handoff {task_id}, or a person at a terminal: "
+            next_step=f"{printed.handoff(task_id)}, or a person at a terminal: "
             f"infer-forge task resume {task_id} --person NAME --more-blocks N --more-minutes M",
         )
     history.append(store, task_id, decide)
@@ -135,7 +136,7 @@ def _require_turn(task: Task) -> None:
     active = task.active_block
     if active is not None:
         raise GateRefused(
-            f"block {active.number} is active: {active.sub_target}", next_step=f"infer-forge task block close {task.id}"
+            f"block {active.number} is active: {active.sub_target}", next_step=printed.block_close(task.id)
         )
     if task.open_executions:
         names = ", ".join(e.id for e in task.open_executions)
@@ -145,7 +146,7 @@ def _require_turn(task: Task) -> None:
         if not checks:
             raise GateRefused("no goal check followed the last block", next_step=f"infer-forge task goal-met {task.id}")
         if checks[-1]["verdict"] == "met" and review_that_holds(task) is None:
-            raise GateRefused("the goal is met: write the deliverable", next_step=f"infer-forge task deliver {task.id}")
+            raise GateRefused("the goal is met: write the deliverable", next_step=printed.deliver(task.id))
 
 
 def exhausted(task: Task) -> str | None:
@@ -181,7 +182,7 @@ def close_block(
         task = fold(task_id, events)
         require_open(task)
         if task.active_block is None:
-            raise GateRefused("no block is active", next_step=f"infer-forge task block open {task_id}")
+            raise GateRefused("no block is active", next_step=printed.block_open(task_id))
         if task.open_executions:
             names = ", ".join(e.id for e in task.open_executions)
             raise GateRefused(

@@ -7,6 +7,7 @@ from typing import Any, cast
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
+from infer_forge.tasks import printed
 from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.lineage import unproved
@@ -99,7 +100,7 @@ def edit(store: Store, task_id: str, definition: TaskDefinition) -> Task:
             raise GateRefused(
                 "the contract is locked: a material change is a new task",
                 where=task_id,
-                next_step=f"infer-forge task new --supersedes {task_id} ..., or infer-forge task clarify",
+                next_step=f"infer-forge task new --from FILE --supersedes {task_id}, or infer-forge task clarify {task_id} TEXT",
             )
         return "defined", {"definition": body}
 
@@ -132,7 +133,7 @@ def lock(store: Store, task_id: str, *, baseline: dict[str, Any] | None = None) 
             raise GateRefused(
                 "the definition is not complete: " + "; ".join(lacking),
                 where=task_id,
-                next_step=f"infer-forge task edit {task_id} --help",
+                next_step=printed.edit(task_id, lacking),
             )
         profile = "read_only" if task.typed.type == "online_diagnosis" else "ordinary"
         return "locked", {"sha256": lock_hash(task.typed), "baseline": recorded, "guard_profile": profile}

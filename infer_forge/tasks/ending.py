@@ -13,7 +13,7 @@ from typing import Any
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.tasks import events as history
-from infer_forge.tasks import fencing, reproduction
+from infer_forge.tasks import fencing, printed, reproduction
 from infer_forge.tasks.archive import archive
 from infer_forge.tasks.define import verify
 from infer_forge.tasks.events import Event
@@ -81,7 +81,7 @@ def deliver(
         raise GateRefused(
             f"it is no deliverable yet: {'; '.join(failed[:5]) or 'the goal is not met'}",
             where=task_id,
-            next_step=f"infer-forge task goal-met {task_id}, or infer-forge task handoff {task_id}",
+            next_step=f"infer-forge task goal-met {task_id}, or {printed.handoff(task_id)}",
         )
     content = {
         "summary": summary,
@@ -171,7 +171,7 @@ def _require_quiet(task: Task, *, active: bool) -> None:
     if task.active_block is not None:
         raise GateRefused(
             f"block {task.active_block.number} is active: a block's end comes first",
-            next_step=f"infer-forge task block close {task.id}",
+            next_step=printed.block_close(task.id),
         )
 
 

@@ -121,7 +121,7 @@ def _begin(store: Store, task_id: str, facts: dict[str, Any], *, again: bool) ->
 def _program(argv: Sequence[str], cwd: str) -> str:
     """Where the program lies; one that is not there is refused before anything is recorded."""
     if not argv:
-        raise UsageFault("no command is given", next_step="infer-forge task record TASK -- COMMAND ARGS")
+        raise UsageFault("no command is given", next_step="infer-forge task record TASK --label NAME -- COMMAND ARGS")
     word = argv[0]
     found = shutil.which(os.path.join(cwd, word) if os.sep in word else word)
     if not found:

@@ -8,7 +8,7 @@ from typing import Any
 from infer_forge.base.errors import ForgeError, GateRefused
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
-from infer_forge.tasks import fencing
+from infer_forge.tasks import fencing, printed
 from infer_forge.tasks.events import Event
 from infer_forge.tasks.execute import probe
 from infer_forge.tasks.model import Predicate
@@ -56,7 +56,7 @@ def goal_met(
         raise GateRefused(
             "the contract is not locked: there is nothing to check",
             where=task_id,
-            next_step="infer-forge task lock",
+            next_step=f"infer-forge task lock {task_id}",
         )
     task, _ = fencing.fence_ended(store, task_id)
     outcomes = check_goal(task, lookups or journal_lookup())
@@ -215,10 +215,10 @@ def stop_verdict(task: Task, outcomes: list[Outcome]) -> tuple[int, str]:
         asked = f"the review of block {held['block']} by {held['reviewer']} said no"
         return (0, f"only a person can go on: {asked}; ask again") if held["waits"] else (4, f"{asked}: open a block")
     if met:
-        return 4, f"the goal is met, but the deliverable is not written: infer-forge task deliver {task.id}"
+        return 4, f"the goal is met, but the deliverable is not written: {printed.deliver(task.id)}"
     statement = waits_for_person(outcomes)
     if statement:
-        return 0, f"only a person can go on: infer-forge task decide {task.id} (statement: {statement})"
+        return 0, f"only a person can go on: {printed.decide(task.id, statement)}"
     if verdict == UNSEEN:
         return 4, "no acceptance has evidence yet: open a block, or write a handoff"
     failing = next((o.why for o in outcomes if o.result == FAIL), None) or next(

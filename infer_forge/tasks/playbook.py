@@ -12,6 +12,7 @@ from infer_forge.base import jsonio, yamlio
 from infer_forge.base.config import settings
 from infer_forge.base.errors import InputUnusable, UsageFault
 from infer_forge.base.resources import data_path
+from infer_forge.tasks import printed
 from infer_forge.tasks.model import TASK_TYPES, TaskType
 
 _HEAD = re.compile(r"---\n(.*?)\n---\n(.*)", re.DOTALL)
@@ -111,8 +112,17 @@ def for_type(kind: str) -> Playbook:
 
 
 def draft(kind: str, title: str, goal: str, scope: str) -> dict[str, Any]:
-    """A definition in the making: what the playbook knows, and the goal and scope of the caller; acceptance is still to be said."""
+    """A definition in the making: what the playbook knows, and the goal and scope of the caller; acceptance is still to be said.
+
+    Raises:
+        UsageFault: no such type, it has no playbook, or the title is no title.
+    """
     book = for_type(kind)
+    if len(title) < 3:
+        raise UsageFault(
+            f"a playbook brings no title, goal, scope or acceptance: the title {title!r} has less than 3 characters",
+            next_step=printed.draft(kind),
+        )
     return {
         "type": kind,
         "title": title,

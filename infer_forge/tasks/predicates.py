@@ -107,15 +107,18 @@ def select(task: Task, predicate: Predicate) -> Evidence | None:
 def _ran(task: Task, execution_id: str | None, command: str) -> bool:
     """Whether an execution is a run of exactly this command line; one that ends in a lone `*` lets further words follow."""
     execution = task.executions.get(execution_id or "")
-    if execution is None:
-        return False
+    return execution is not None and is_line(execution.argv, command)
+
+
+def is_line(argv: list[str], command: str) -> bool:
+    """Whether the words of a run are this command line; one that ends in a lone `*` lets further words follow."""
     try:
         words = shlex.split(command)
     except ValueError:
         return False
     if words[-1:] == ["*"]:
-        return execution.argv[: len(words) - 1] == words[:-1]
-    return execution.argv == words
+        return argv[: len(words) - 1] == words[:-1]
+    return argv == words
 
 
 def evaluate(task: Task, predicate: Predicate, lookups: Lookups) -> Outcome:

@@ -45,7 +45,7 @@ def _take(found: list[dict[str, Any]], name: str, place: Path, folder: Path, *, 
     facts = surroundings.repository(place, folder / f"{len(found)}.patch") if place.is_dir() else None
     strange = whole and facts is not None and Path(facts["path"]).resolve() != place.resolve()
     if facts is None or strange:
-        why = "it has no commit" if place.is_dir() else "its worktree is not there: infer-forge workspace task"
+        why = "it has no commit" if place.is_dir() else "its worktree is not there: infer-forge workspace task TASK"
         why = "its .git is gone or damaged: infer-forge workspace status" if strange else why
         found.append({"name": name, "path": str(place), "commit": None, "missing": why})
         return

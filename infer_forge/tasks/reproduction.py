@@ -117,7 +117,11 @@ def _captured(task: Task, outcomes: list[Outcome]) -> Check:
     named = {Path(n).name.removesuffix(".git"): n for n in task.typed.repositories}
     blind = [f"{e.id} captured no commit of {n}" for e, found in seen for n in named if n not in found]
     if blind:
-        return ("repositories", UNKNOWN, f"{'; '.join(blind[:3])}: infer-forge task record --repository NAME=FOLDER")
+        return (
+            "repositories",
+            UNKNOWN,
+            f"{'; '.join(blind[:3])}: infer-forge task record {task.id} --repository NAME=FOLDER -- COMMAND",
+        )
     return ("repositories", PASS, f"{len(runs)} deciding runs captured every repository of the task")
 
 

@@ -23,6 +23,7 @@ from infer_forge.tasks import (
     execute,
     goal,
     playbook,
+    printed,
     proposals,
     repositories,
     resuming,
@@ -98,7 +99,9 @@ def new(
             body: dict[str, Any] = proposals.proposal(store, source)["definition"]
         elif source == "playbook":
             if kind is None:
-                raise UsageFault("a playbook belongs to a type", next_step="--type TYPE")
+                raise UsageFault(
+                    "a playbook belongs to a type", next_step=f"--type {', '.join(playbook.all_playbooks())}"
+                )
             body = playbook.draft(kind, given.get("title", ""), given.get("goal", ""), given.get("scope", ""))
         else:
             body = read_definition(source)
@@ -161,22 +164,51 @@ def _lacking(task: Task, line: str) -> Report:
     lacking = missing(task.typed)
     report = _of(task, line)
     report.extra["missing"] = lacking
-    leaves = [leaf for p in task.typed.contract.acceptance for leaf in p.leaves()]
     report.findings += [
-        Finding("UNPINNED", f"{views.said(leaf)}: any command could meet it; selector.command pins the one that counts")
-        for leaf in leaves
+        Finding(
+            "UNPINNED",
+            f"{views.said(leaf)}: any command could meet it; selector.command pins the one that counts",
+            next_step=f"infer-forge task edit {task.id} --drop-acceptance {number} --acceptance JSON",
+        )
+        for number, condition in enumerate(task.typed.contract.acceptance, 1)
+        for leaf in condition.leaves()
         if leaf.open_to_any_command()
     ]
     return report
 
 
-def edit(task_id: str, source: str | None, fields: Mapping[str, Any], acceptance: Sequence[Any] = ()) -> Report:
-    """Change a definition before its lock: from a file, or single fields."""
+def edit(
+    task_id: str,
+    source: str | None,
+    fields: Mapping[str, Any],
+    acceptance: Sequence[Any] = (),
+    drop: Sequence[int] = (),
+) -> Report:
+    """Change a definition before its lock: from a file, or single fields; `drop` takes conditions out by number, from 1."""
     given = {k: v for k, v in fields.items() if v not in (None, (), [], "")}
     with opened() as store:
         body = read_definition(source) if source else load(store, task_id).definition
+        body = _without(body, drop, task_id) if drop else body
         task = define.edit(store, task_id, define.definition_of(overlaid(body, given, acceptance), source or task_id))
     return _lacking(task, f"changed {task_id}")
+
+
+def _without(body: dict[str, Any], drop: Sequence[int], task_id: str) -> dict[str, Any]:
+    """A definition without the acceptance conditions of these numbers.
+
+    Raises:
+        UsageFault: there is no condition of a number.
+    """
+    contract: dict[str, Any] = body.get("contract") or {}
+    held: list[Any] = contract.get("acceptance") or []
+    wrong = [str(n) for n in drop if not 1 <= n <= len(held)]
+    if wrong:
+        raise UsageFault(
+            f"the acceptance has {len(held)} conditions, none with the number {', '.join(wrong)}",
+            where=task_id,
+            next_step=f"infer-forge task status {task_id} lists them, the first is 1",
+        )
+    return {**body, "contract": {**contract, "acceptance": [p for n, p in enumerate(held, 1) if n not in drop]}}
 
 
 def lock(task_id: str, tools: Mapping[str, Any] | None = None) -> Report:
@@ -292,6 +324,11 @@ def record(task_id: str, argv: Sequence[str], **options: Any) -> Report:
         report.findings.append(
             Finding("EVIDENCE_ELSEWHERE", why, "error", next_step=f"infer-forge task new --from {offered}")
         )
+    for_nothing = printed.uncounted(
+        task, execution.label, {i.kind for i in task.evidence if i.execution == execution.id}, execution.argv
+    )
+    if for_nothing:
+        report.findings.append(Finding("UNCOUNTED", for_nothing, "info"))
     report.next_step = views.next_step(task)
     return told(report)
 

@@ -14,6 +14,7 @@ from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.base.text_table import one_line
 from infer_forge.tasks import events as history
+from infer_forge.tasks import printed
 from infer_forge.tasks.blocks import exhausted
 from infer_forge.tasks.goal import MET, review_statement, review_that_holds, reviews_wanted, undecided
 from infer_forge.tasks.model import missing
@@ -52,7 +53,8 @@ def next_step(task: Task) -> str:
     if _of_campaign(task):
         return f"infer-forge campaign next --run {shlex.quote(str(task.typed.extra['run']))}"
     if task.lock is None:
-        return f"infer-forge task edit {task.id} --help" if missing(task.typed) else f"infer-forge task lock {task.id}"
+        lacking = missing(task.typed)
+        return printed.edit(task.id, lacking) if lacking else f"infer-forge task lock {task.id}"
     if task.status == DEFINED:
         return f"infer-forge task start {task.id}"
     checked = bool(task.goal_checks) and (not task.blocks or task.goal_checks[-1]["seq"] > task.blocks[-1].closed_seq)
@@ -61,20 +63,20 @@ def next_step(task: Task) -> str:
     if task.status == BLOCKED or (spent and checked and not met) or task.open_executions:
         return f"infer-forge task resume {task.id}"
     if task.active_block is not None:
-        return f"infer-forge task record {task.id} -- COMMAND, or infer-forge task block close {task.id}"
+        return f"{printed.record(task)}, or {printed.block_close(task.id)}"
     if (task.blocks or spent) and not checked:
         return f"infer-forge task goal-met {task.id}"
     held = review_that_holds(task)
     if met and held is not None and held["waits"]:
-        return _decide(task, review_statement(held["block"]), held["reviewer"])
+        return printed.decide(task.id, review_statement(held["block"]), held["reviewer"])
     if met and held is None:
-        return f"infer-forge task deliver {task.id} --summary TEXT"
+        return printed.deliver(task.id)
     gates = _gates(task) if checked else []
     if gates:
         return str(gates[0][-1])
     if exhausted(task):
-        return f"infer-forge task handoff {task.id}"
-    return f"infer-forge task block open {task.id}"
+        return printed.handoff(task.id)
+    return printed.block_open(task.id)
 
 
 def status_report(task: Task) -> Report:
@@ -349,7 +351,13 @@ def _waiting(task: Task) -> list[tuple[Any, ...]]:
         said = review_statement(block.number)
         who = block.routing.get("reviewer")
         rows.append(
-            (block.closed_at, "review", task.id, f"{said} by {who}: {block.sub_target}", _decide(task, said, who))
+            (
+                block.closed_at,
+                "review",
+                task.id,
+                f"{said} by {who}: {block.sub_target}",
+                printed.decide(task.id, said, who),
+            )
         )
     for wanted in task.notes_of("grant_needed"):
         later = [e for e in task.executions.values() if shlex.join(e.argv) == wanted["command"]]
@@ -367,9 +375,7 @@ def _gates(task: Task) -> list[tuple[Any, ...]]:
     pairs = zip(check["outcomes"], task.typed.contract.acceptance, strict=False)
     if any(o["result"] != PASS and not (o.get("waits_for") or p.kind == "human_decision") for o, p in pairs):
         return []
-    return [(check["at"], "gate", task.id, p.statement, _decide(task, str(p.statement), p.by)) for p in undecided(task)]
-
-
-def _decide(task: Task, statement: str, person: str | None) -> str:
-    who = f" --person {shlex.quote(person)}" if person else ""
-    return f"infer-forge task decide {task.id} --statement {shlex.quote(statement)} --answer YES_OR_NO{who}"
+    return [
+        (check["at"], "gate", task.id, p.statement, printed.decide(task.id, str(p.statement), p.by))
+        for p in undecided(task)
+    ]

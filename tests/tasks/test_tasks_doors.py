@@ -76,9 +76,43 @@ def test_an_acceptance_that_any_command_could_meet_is_told(here: Path) -> None:
     exits: dict[str, Any] = {"kind": "exit_is", "selector": {"label": "make"}, "value": 0}
     pinned = {**exits, "selector": {"label": "make", "command": "make check"}}
     (here / "task.json").write_text(json.dumps(definition(exits, pinned)))
-    findings = answer("task", "new", "--from", "task.json")["findings"]
-    assert [f["code"] for f in findings] == ["UNPINNED"]
-    assert "exit_is make" in findings[0]["message"]
+    (found,) = answer("task", "new", "--from", "task.json", "--id", "t1")["findings"]
+    assert (found["code"], found["next_step"]) == (
+        "UNPINNED",
+        "infer-forge task edit t1 --drop-acceptance 1 --acceptance JSON",
+    )
+    assert "exit_is make" in found["message"]
+    code, said = run("task", "edit", "t1", "--drop-acceptance", "1", "--drop-acceptance", "3")
+    assert code == 2
+    assert said.startswith(
+        "t1: the acceptance has 2 conditions, none with the number 3\nnext: infer-forge task status t1"
+    )
+    better = {**exits, "selector": {"label": "make", "command": "make all"}}
+    changed = answer("task", "edit", "t1", "--drop-acceptance", "1", "--acceptance", json.dumps(better))
+    kept = changed["task"]["definition"]["contract"]["acceptance"]
+    assert [p["selector"]["command"] for p in kept] == ["make check", "make all"]
+    assert changed["findings"] == []
+
+
+def test_no_condition_is_taken_out_after_the_lock(here: Path) -> None:
+    task = begun(events.open_store())
+    code, said = run("task", "edit", task.id, "--drop-acceptance", "1")
+    assert code == 4
+    assert "the contract is locked: a material change is a new task" in said
+
+
+def test_what_a_new_task_needs_is_told_as_the_options_that_say_it(here: Path) -> None:
+    whole = CliRunner().invoke(cli, ["task", "new"])
+    assert whole.exit_code == 2
+    assert "Give playbook (with --type), a JSON or YAML file, or a proposal (p-..)." in whole.output
+    code, said = run("task", "new", "--from", "playbook")
+    assert code == 2
+    assert "code, evaluation" in said
+    code, said = run("task", "new", "--type", "code", "--from", "playbook")
+    assert code == 2
+    assert "--type code --from playbook --title TEXT --goal TEXT --scope TEXT --acceptance JSON" in said
+    made = answer("task", "new", "--type", "code", "--from", "playbook", "--title", "Write it", "--id", "t1")
+    assert made["next_step"] == "infer-forge task edit t1 --goal TEXT --scope TEXT --acceptance JSON"
 
 
 def test_the_command_ends_with_the_recorded_commands_code(here: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_review_that_says_no_holds_the_deliverable_until_it_is_answered_again(
         ending.deliver(store, task, "it was made so")
     now, _, outcomes = goal_met(store, task, NOTHING)
     assert stop_verdict(now, outcomes) == (4, "the review of block 1 by two said no: open a block")
-    assert views.next_step(now) == f"infer-forge task block open {task}"
+    assert views.next_step(now) == f"infer-forge task block open {task} --sub-target TEXT --exit TEXT"
     assert not views.inbox_report(store).tables["inbox"].rows
     block(store, now)
     blocks.close_block(store, task, "confirmed", "advanced")

@@ -113,7 +113,9 @@ def ready(view: View) -> Report:
     if free:
         first = free[0]
         named = first[4] or f"TASK, then infer-forge graph bind {first[0]} TASK"
-        report.next_step = f"infer-forge task start {named}" if first[4] else f"infer-forge task new, as {named}"
+        report.next_step = (
+            f"infer-forge task start {named}" if first[4] else f"infer-forge task new --from FILE, as {named}"
+        )
     return report
 
 

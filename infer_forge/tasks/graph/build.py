@@ -172,7 +172,7 @@ def task_facts(store: Store, task: str) -> TaskFacts:
     if found is None:
         raise InputUnusable(f"no task has the id {task!r}", next_step="infer-forge task list shows them")
     if found.status == UNREADABLE:
-        raise InputUnusable(found.reason, where=task, next_step="infer-forge task verify")
+        raise InputUnusable(found.reason, where=task, next_step=f"infer-forge task verify {task}")
     return found
 
 
@@ -266,7 +266,7 @@ def _require_step(view: View, node: Node, body: dict[str, Any]) -> None:
         raise GateRefused(f"{node.id} is a {node.kind}: only a task is executed")
     if node.task:
         raise GateRefused(
-            f"the status of {node.id} comes from its task {node.task}", next_step="infer-forge task status"
+            f"the status of {node.id} comes from its task {node.task}", next_step=f"infer-forge task status {node.task}"
         )
     if node.judgement:
         raise GateRefused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infer_forge.base.errors import GateRefused, UsageFault
 from infer_forge.base.gitstore import Store
+from infer_forge.tasks import printed
 from infer_forge.tasks.graph import log
 from infer_forge.tasks.graph.build import node_in, view_in
 from infer_forge.tasks.graph.model import EDGES, HANDOFF, RESULTS, TASK, UNSOUND, Edge, Node, edge_id
@@ -162,14 +163,15 @@ def _result(view: View, source: Node, sha256: str | None, journal: str | None) -
         raise GateRefused(f"{source.id} is {source.judgement}: {source.reason}")
     if source.id in view.doubts:
         raise GateRefused(
-            f"{source.id} is suspect: {view.doubts[source.id].why}", next_step="infer-forge graph rejudge"
+            f"{source.id} is suspect: {view.doubts[source.id].why}",
+            next_step=f"infer-forge graph rejudge {view.doubts[source.id].chain[-2]} {source.id} --reviewer NAME --reason WHY",
         )
     if status not in DONE:
         raise GateRefused(f"{source.id} is {status}: nothing is handed over before it has ended")
     facts = view.of(source)
     if facts is not None:
         if facts.journal is None or facts.sha256 is None:
-            raise GateRefused(f"{source.id} is not archived", next_step=f"infer-forge task deliver {source.task}")
+            raise GateRefused(f"{source.id} is not archived", next_step=printed.deliver(str(source.task)))
         if sha256 not in (None, facts.sha256):
             raise GateRefused(f"the task {source.task} ended with {facts.sha256[:12]}, not with that hash")
         return str(facts.result), facts.sha256, facts.journal
