@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from infer_forge.ncu import policy
 from infer_forge.ncu.candidates import candidates
-from infer_forge.ncu.commands import collect_command, exact, verify_command
+from infer_forge.ncu.commands import NO_COLLECTIVES, collect_command, exact, verify_command
 from infer_forge.ncu.diagnose import Diagnosis
 from infer_forge.ncu.dictionary import find, missing
 from infer_forge.ncu.flags import Flag
 from infer_forge.ncu.model import Launch, Session
+from infer_forge.ncu.saturation import Load
 from infer_forge.ncu.triage_link import SmallKernel
-
-NONE_LEFT = "none: reduce bytes or fuse"
 
 
 def next_edit(
@@ -62,19 +62,46 @@ def _at_roof(diagnosis: Diagnosis) -> bool:
 
 
 def _none(launch: Launch, diagnosis: Diagnosis, session: Session, report: str) -> dict[str, Any]:
-    load = diagnosis.loads[0]
-    title = policy.units()[load.unit].title
+    """Nothing is left but less work of the kind that the unit does: bytes at a memory roof, operations at a compute roof."""
+    there = [x for x in diagnosis.loads if x.pct >= policy.limit("roof_pct")]
+    load = next((x for x in there if _character(x) == "compute"), there[0])
+    roof: dict[str, str] = policy.data()["roofs"][_character(load)]
+    named = " and ".join(f"{policy.units()[x.unit].title} at {x.pct:.1f} %" for x in there)
     return {
         "kind": "none",
         "id": "none",
-        "edit": NONE_LEFT,
-        "why": f"{title} is at {load.pct:.1f} % of its peak ({load.metric}, roof at {policy.limit('roof_pct'):g} %): "
-        "the kernel as it is cannot get much faster; only less work for this unit, or fusion, helps",
+        "edit": roof["edit"],
+        "why": f"{named} of peak ({load.metric}, roof at {policy.limit('roof_pct'):g} %): "
+        f"the kernel as it is cannot get much faster; {roof['helps']}",
         "metric": {"name": load.metric, "from": load.pct, "to": None, "unit": "%"},
-        "upper_bound_pct": max(0.0, 100 - load.pct),
-        "bound_reason": f"what is left to {title}'s peak",
+        "upper_bound_pct": max(0.0, 100 - there[0].pct),
+        "bound_reason": f"what is left to the peak of {policy.units()[there[0].unit].title}",
         "verify_command": verify_command(launch, session, report),
-        "stop_if": "the fused or smaller kernel moves as many bytes as before",
+        "stop_if": roof["stop_if"],
+    }
+
+
+def _character(load: Load) -> str:
+    return policy.units()[load.unit].character
+
+
+def collect_target(launch: Launch, diagnosis: Diagnosis, aside: Sequence[str], session: Session) -> dict[str, Any]:
+    """The next step of a report that holds only kernels that are not the target (`aside`): collect everything but them."""
+    others = "".join(f"(?!{re.escape(name)}$)" for name in dict.fromkeys(aside))
+    command = collect_command(f"{NO_COLLECTIVES}{others}", metric_set="full", output="target-digest", session=session)
+    return {
+        "kernel": launch.kernel,
+        "launch": launch.index,
+        "class": diagnosis.name,
+        "kind": "collect",
+        "id": "collect",
+        "edit": "none before the target is collected",
+        "why": "the report holds only warm-up or initialisation kernels: no edit of theirs makes the target faster",
+        "metric": None,
+        "upper_bound_pct": None,
+        "bound_reason": "not told by this report",
+        "verify_command": command,
+        "stop_if": "the collection fails: infer-forge ncu check-log LOG",
     }
 
 

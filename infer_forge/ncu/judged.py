@@ -45,6 +45,13 @@ def judge(report: NcuReport) -> list[Judged]:
     return sorted(out, key=lambda j: (j.aside, -j.total_ns))
 
 
+def no_target(judged: list[Judged], kernel: str | None) -> list[str]:
+    """Names of the kernels when all are warm-up, initialisation or cache flush and nobody asked for one (`kernel`); else none."""
+    if kernel or not all(j.aside for j in judged):
+        return []
+    return list(dict.fromkeys(j.shown.kernel for j in judged))
+
+
 def _middle(launches: list[Launch]) -> Launch:
     """The launch with the median duration; the first when durations are missing."""
     timed = sorted((d, i) for i, x in enumerate(launches) if (d := dictionary.number(x, "duration")) is not None)

@@ -9,7 +9,7 @@ from typing import Any
 from infer_forge.base.records import Finding, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.ncu import dictionary
-from infer_forge.ncu.judged import Judged, reading
+from infer_forge.ncu.judged import Judged, no_target, reading
 from infer_forge.ncu.model import NcuReport
 from infer_forge.ncu.names import display
 from infer_forge.ncu.occupancy import occupancy
@@ -35,10 +35,13 @@ def describe(
     elif source:
         out.findings.append(_no_source(target))
     out.findings += [f for r in loaded for f in _findings_of(r)]
-    if all(j.aside for j in judged):
-        names = ", ".join(dict.fromkeys(j.shown.kernel for j in judged))
+    if elsewhere := no_target(judged, kernel):
+        names = ", ".join(elsewhere)
         message = f"the report holds only warm-up or initialisation kernels ({names}), not the target"
-        step = "collect again with --kernel-name of the target and --launch-skip past the warm-up: infer-forge ncu plan"
+        step = (
+            "collect again with the command of the next edit, which leaves these out, or with --kernel-name of the target "
+            "and --launch-skip past the warm-up: infer-forge ncu plan; name one with --kernel if it is the target"
+        )
         out.findings.append(Finding("NO_TARGET_KERNEL", message, "warning", next_step=step))
     if len(judged) > 1 and not kernel:
         out.findings.append(_assumed(judged))

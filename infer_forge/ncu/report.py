@@ -9,8 +9,8 @@ from infer_forge.base import report_store
 from infer_forge.base.errors import UsageFault
 from infer_forge.base.records import Finding, Header, InputFile, Report
 from infer_forge.ncu import policy
-from infer_forge.ncu.edit import next_edit
-from infer_forge.ncu.judged import Judged, judge, kernel_json
+from infer_forge.ncu.edit import collect_target, next_edit
+from infer_forge.ncu.judged import Judged, judge, kernel_json, no_target
 from infer_forge.ncu.model import NcuReport
 from infer_forge.ncu.opinion import second_opinion
 from infer_forge.ncu.present import describe
@@ -57,11 +57,16 @@ def digest(
     inputs = [InputFile.of(p) for p in [*reports, *([baseline] if baseline else []), *([triage] if triage else [])]]
     out = Report("ncu", _header(loaded, inputs, target))
     opinion = second_opinion(target.shown, target.diagnosis)
+    elsewhere = no_target(judged, kernel)
+    if elsewhere:
+        edit = collect_target(target.shown, target.diagnosis, elsewhere, target.report.session)
+    else:
+        edit = next_edit(
+            target.shown, target.diagnosis, target.flags, target.report.session, str(target.report.path), small
+        )
     out.extra = {
         "kernels": [kernel_json(j) for j in judged],
-        "next_edit": next_edit(
-            target.shown, target.diagnosis, target.flags, target.report.session, str(target.report.path), small
-        ),
+        "next_edit": edit,
         "comparison": None,
         "second_opinion": opinion,
     }

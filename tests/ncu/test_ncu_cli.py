@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,22 @@ def test_the_kernel_is_never_assumed_silently(tmp_path: Path) -> None:
     only = write(tmp_path / "b.csv", long_csv([(Kernel("warmingUp"), rows)]))
     data = json.loads(run("digest", str(only), "--format", "json").stdout)
     assert "NO_TARGET_KERNEL" in {f["code"] for f in data["findings"]}
+
+
+def test_a_report_of_warm_up_alone_asks_for_the_target_and_not_for_the_warm_up_again(tmp_path: Path) -> None:
+    rows = [(SPEED_OF_LIGHT, a, u, v) for a, u, v in sol_rows("20", "85", "85", "9", "ms")]
+    only = write(tmp_path / "b.csv", long_csv([(Kernel("warmingUp"), rows), (Kernel("memset"), rows)]))
+    data = json.loads(run("digest", str(only), "--format", "json").stdout)
+    edit, words = data["next_edit"], shlex.split(data["next_edit"]["verify_command"])
+    chosen = re.compile(words[words.index("--kernel-name") + 1].removeprefix("regex:"))
+    assert edit["kind"] == "collect"
+    assert [n for n in ("warmingUp", "memset", "ncclKernel", "gemm", "memset_gemm") if chosen.search(n)] == [
+        "gemm",
+        "memset_gemm",
+    ]
+    named = json.loads(run("digest", str(only), "--kernel", "warmingUp", "--format", "json").stdout)
+    assert "NO_TARGET_KERNEL" not in {f["code"] for f in named["findings"]}
+    assert "warmingUp" in named["next_edit"]["verify_command"]
 
 
 def test_a_small_kernel_without_a_trace_names_what_is_missing(tmp_path: Path) -> None:

@@ -97,6 +97,14 @@ def test_the_warm_up_is_not_taken_for_the_target(corpus: Path) -> None:
     assert the(digest([folder / "iamcoleman_monte-carlo-pi__profile.ncu-rep"]))["name"] == "computeValue"
     only = digest([folder / "AlpriElse_cs599k__silu_triton_silu-pytorch.ncu-rep"])
     assert "NO_TARGET_KERNEL" in {f.code for f in only.findings}
+    assert "(?!distribution_elementwise_grid_stride_kernel$)" in only.extra["next_edit"]["verify_command"]
+
+
+def test_a_product_at_the_tensor_roof_is_not_told_to_move_fewer_bytes(corpus: Path) -> None:
+    for name in ("cublas_8192", "cublastc_8192"):
+        edit = digest([corpus / "ncu_text" / f"waynehacking8__ncu_{name}.txt"]).extra["next_edit"]
+        assert edit["edit"] == "none: do fewer operations or use a narrower type", name
+        assert "operations" in edit["stop_if"]
 
 
 def test_the_useful_global_estimate_is_found_under_the_larger_useless_ones(corpus: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from infer_forge.base import jsonio
 from infer_forge.base.errors import InputUnusable
 from infer_forge.ncu.diagnose import diagnose
-from infer_forge.ncu.edit import NONE_LEFT, next_edit
+from infer_forge.ncu.edit import next_edit
 from infer_forge.ncu.flags import flags
 from infer_forge.ncu.model import Launch, Session, Value
 from infer_forge.ncu.triage_link import SmallKernel, load_triage, small_kernel
@@ -60,11 +60,28 @@ def test_wasted_sectors_of_a_memory_bound_kernel_come_first() -> None:
     assert got["upper_bound_pct"] == 43.0
 
 
-@pytest.mark.parametrize(("sm", "memory"), [(20, 91), (93, 40)])
-def test_at_the_roof_nothing_is_left_but_less_work(sm: float, memory: float) -> None:
-    got = edit(busy(sm, memory, dram=memory))
-    assert (got["kind"], got["edit"]) == ("none", NONE_LEFT)
-    assert got["upper_bound_pct"] <= 10
+def test_at_the_memory_roof_nothing_is_left_but_fewer_bytes() -> None:
+    got = edit(busy(20, 91, dram=91))
+    assert (got["kind"], got["edit"]) == ("none", "none: reduce bytes or fuse")
+    assert "bytes" in got["stop_if"]
+    assert got["upper_bound_pct"] == 9
+
+
+@pytest.mark.parametrize(("tensor", "l1"), [(93.0, 40.0), (92.0, 93.5)])
+def test_at_the_compute_roof_nothing_is_left_but_fewer_operations_or_a_narrower_type(tensor: float, l1: float) -> None:
+    """The tensor pipe alone, and as a second limiter behind L1: fewer bytes leave its operations as they are."""
+    pipe, path = "sm__inst_executed_pipe_tensor.avg.pct_of_peak", "l1tex__throughput.avg.pct_of_peak"
+    values = {SM: tensor, MEMORY: l1, DURATION: 1e6, pipe: tensor, path: l1}
+    made = {n: Value(v, "", n) for n, v in values.items()}
+    one = Launch(0, "gemm", "gemm()", values=made, breakdown={SM: [pipe], MEMORY: [path]})
+    found = diagnose(one)
+    got = next_edit(one, found, flags(one, found), Session(), "base.ncu-rep")
+    assert got["kind"] == "none"
+    assert got["edit"] == "none: do fewer operations or use a narrower type"
+    assert "bytes" not in got["stop_if"]
+    assert got["metric"]["name"] == pipe
+    assert f"tensor pipe at {tensor:.1f} %" in got["why"]
+    assert got["upper_bound_pct"] == near(100 - max(tensor, l1))
 
 
 def test_missing_data_gives_one_collect_command_instead_of_an_edit() -> None:
