@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from infer_forge.base.errors import UsageFault
-from infer_forge.crash import explain, signatures
+from infer_forge.crash import explain, signatures, triage
 from infer_forge.crash.model import Origin
 from infer_forge.crash.prefixes import Clock, clean, parse
 from infer_forge.crash.signatures import Signature
@@ -67,3 +69,32 @@ def test_what_no_signature_fits_is_said_to_be_unknown() -> None:
         explain("all is well")
     with pytest.raises(UsageFault):
         explain("  ")
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [
+        (
+            "ValueError: No available memory for the cache blocks. Try increasing the utilization.",
+            ("--gpu-memory-utilization", "--max-model-len"),
+        ),
+        (
+            "ValueError: 4.00 GiB KV cache is needed, which is larger than the available KV cache memory (1.00 GiB).",
+            ("--gpu-memory-utilization", "--max-model-len"),
+        ),
+        (
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+            ("--mem-fraction-static", "--context-length"),
+        ),
+    ],
+)
+def test_no_room_for_the_kv_cache_is_mended_by_the_settings_and_not_looked_for_again(
+    tmp_path: Path, line: str, flags: tuple[str, ...]
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"Traceback (most recent call last):\n{line}\n")
+    found = triage([log]).extra
+    assert found["class"] == "kv_no_memory"
+    command = found["next"]["command"]
+    assert all(flag in command for flag in flags)
+    assert "grep" not in command
