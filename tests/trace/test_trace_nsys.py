@@ -314,6 +314,11 @@ def test_a_kernel_summary_gives_the_kernel_table_alone(tmp_path: Path) -> None:
         ("gemm", 1.0, 1),
     ]
     assert [f.code for f in report.findings] == ["KERNEL_SUM_ONLY"]
+    for ask in (lambda: profile.triage([file, file], Options()), lambda: profile.compare([file], [file], Options())):
+        with pytest.raises(InputUnusable) as told:  # the step is another one than the command just typed
+            ask()
+        assert "one such summary, alone and without --against" in str(told.value.next_step)
+        assert "nsys export --type sqlite" in str(told.value.next_step)
     file.write_text(f"{header}\n75.0,many,3,1,1,1,1,1,kernel\n")
     with pytest.raises(InputUnusable, match="row 1"):
         read_kernel_sum(file)
