@@ -87,6 +87,12 @@ class _Pair(NamedTuple):
     a: tuple[str, str] | None
     b: tuple[str, str] | None
 
+    @property
+    def told(self) -> tuple[str, str]:
+        """The stage, and the family by the names that the sides give it."""
+        keys = [k for k in (self.a, self.b) if k]
+        return keys[0][0], " | ".join(dict.fromkeys(k[1] for k in keys))
+
 
 def compare(first: Sequence[str | Path], second: Sequence[str | Path], options: Options | None = None) -> Report:
     """Two traces side by side; `a` is the first, `b` the second, and a difference is b - a.
@@ -101,12 +107,15 @@ def compare(first: Sequence[str | Path], second: Sequence[str | Path], options: 
     findings, facts = gate.check([a.scene], options.server_args, options.server_log)
     report = Report("triage-compare", _header(a, b, options))
     report.findings += findings + _warnings(a, b)
-    for made in (_kernels(a, b), _stages(a, b), _overlaps(a, b), _fusions(a, b, facts), _hosts(a, b)):
+    left, right = _families(a), _families(b)
+    pairs = _pairs(left, right)
+    kernels = _kernels(a, b, pairs, left, right)
+    for made in (kernels, _stages(a, b), _overlaps(a, b, pairs), _fusions(a, b, facts), _hosts(a, b)):
         if options.stage is not None:
             made.rows = [r for r in made.rows if r[made.names.index("stage")] == options.stage]
         report.add(made)
     report.header.hidden = {"kernel": _hide(report.tables["kernel"], options.min_share)}
-    report.summary = _summary(report)
+    report.summary = [_legend(a, b), *_summary(report)]
     report.next_step = (
         "open the family with the largest difference in both traces: infer-forge pipeline, then its source line"
     )
@@ -201,20 +210,38 @@ def _families(side: _Side) -> _Families:
     return out
 
 
-def _kernels(a: _Side, b: _Side) -> Table:
-    """Aligned by family; families that only one side has are aligned by a source that both share, else stand alone."""
-    left, right = _families(a), _families(b)
-    pairs: list[_Pair] = [_Pair("family", key, key) for key in left.keys() & right.keys()]
-    lonely = {(k[0], v["source"]): k for k, v in right.items() if k not in left and v["source"]}
+def _pairs(left: _Families, right: _Families) -> list[_Pair]:
+    """Families aligned by name; those that only one side has by a source that both share, else stand alone.
+
+    Two names that one stage's source aligned are one kernel to each side, so they are aligned in the other stages too.
+    """
+    pairs: list[_Pair] = [_Pair("family", key, key) for key in sorted(left.keys() & right.keys())]
+    alone = sorted(left.keys() - right.keys(), key=lambda k: (stage_rank(k[0]), -left[k]["ns"], k[1]))
+    by_source = {(k[0], v["source"]): k for k, v in right.items() if k not in left and v["source"]}
+    matched: dict[tuple[str, str], tuple[str, str]] = {}
+    known: dict[str, tuple[str, str]] = {}
     used: set[tuple[str, str]] = set()
-    for key in left.keys() - right.keys():
-        other = lonely.get((key[0], left[key]["source"])) if left[key]["source"] else None
+    for key in alone:
+        other = by_source.get((key[0], left[key]["source"]))
         if other is not None and other not in used and right[other]["category"] == left[key]["category"]:
             used.add(other)
-            pairs.append(_Pair("source", key, other))
+            matched[key] = other
+            known.setdefault(key[1], (other[1], key[0]))
+    for key in alone:
+        if key in matched:
+            pairs.append(_Pair("source", key, matched[key]))
+            continue
+        name, stage = known.get(key[1], ("", ""))
+        other = (key[0], name)
+        if other in right and other not in left and other not in used:
+            used.add(other)
+            pairs.append(_Pair(f"as in {stage}", key, other))
         else:
             pairs.append(_Pair("a only", key, None))
-    pairs += [_Pair("b only", None, key) for key in right.keys() - left.keys() - used]
+    return pairs + [_Pair("b only", None, key) for key in sorted(right.keys() - left.keys() - used)]
+
+
+def _kernels(a: _Side, b: _Side, pairs: list[_Pair], left: _Families, right: _Families) -> Table:
     rows = [_kernel_row(a, b, pair, left, right) for pair in pairs]
     rows.sort(key=lambda r: (stage_rank(r[0]), -abs(r[6])))
     return Table("kernel", _columns(KERNEL), rows, "Kernel families side by side")
@@ -223,11 +250,9 @@ def _kernels(a: _Side, b: _Side) -> Table:
 def _kernel_row(a: _Side, b: _Side, pair: _Pair, left: _Families, right: _Families) -> list[Any]:
     x = left[pair.a] if pair.a else None
     y = right[pair.b] if pair.b else None
-    keys = [k for k in (pair.a, pair.b) if k]
-    stage = keys[0][0]
+    stage, name = pair.told
     sa, sb = a.steps.get(stage, 1), b.steps.get(stage, 1)
     ma, mb = _ms(x["ns"], sa) if x else None, _ms(y["ns"], sb) if y else None
-    name = " | ".join(dict.fromkeys(k[1] for k in keys))
     known = [v for v in (x, y) if v]
     source = next((v["source"] for v in known if v["source"]), None)
     launches = [round(x["n"] / sa, 3) if x else None, round(y["n"] / sb, 3) if y else None]
@@ -253,14 +278,15 @@ def _stage_times(side: _Side, stage: str) -> list[float | None]:
     return [_ms(v, steps) for v in (busy + idle, busy, idle, exposed)]
 
 
-def _overlaps(a: _Side, b: _Side) -> Table:
+def _overlaps(a: _Side, b: _Side, pairs: list[_Pair]) -> Table:
     def rows_of(side: _Side) -> dict[tuple[str, str], overlap.Row]:
         return {(side.scene.stage_name(r.stage), r.family): r for r in overlap.overlap(side.scene)}
 
     left, right = rows_of(a), rows_of(b)
     rows: list[list[Any]] = []
-    for stage, family in left.keys() | right.keys():
-        x, y = left.get((stage, family)), right.get((stage, family))
+    for pair in pairs:
+        stage, family = pair.told
+        x, y = (left.get(pair.a) if pair.a else None), (right.get(pair.b) if pair.b else None)
         ma = _ms(x.exclusive_ns, a.steps.get(stage, 1)) if x else None
         mb = _ms(y.exclusive_ns, b.steps.get(stage, 1)) if y else None
         rows.append([stage, family, ma, mb, _diff(ma, mb), x.risk if x else None, y.risk if y else None])
@@ -322,6 +348,17 @@ def _hide(table: Table, min_share: float) -> dict[str, Any]:
     table.rows = kept
     sums = [round(sum(r[i] or 0.0 for r in gone), 6) for i in (4, 5)]
     return {"rows": len(gone), "a_ms_per_step": sums[0], "b_ms_per_step": sums[1], "diff_ms_per_step": _diff(*sums)}
+
+
+def _legend(a: _Side, b: _Side) -> str:
+    """Which trace is a and which b, by as much of their paths as tells them apart."""
+    paths = [side.scene.trace.path for side in (a, b)]
+    names = [p.name for p in paths] if paths[0].name != paths[1].name else [str(p) for p in paths]
+    one, two = (
+        f"{letter} is {name}" + (f" (rank {side.scene.rank})" if isinstance(side.scene.rank, int) else "")
+        for letter, name, side in zip("ab", names, (a, b), strict=True)
+    )
+    return f"{one}; {two}; a difference is b - a"
 
 
 def _summary(report: Report) -> list[str]:

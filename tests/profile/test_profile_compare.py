@@ -35,7 +35,8 @@ def test_differences_are_per_step_whatever_the_number_of_steps(trace_writer: Mak
     assert rows["nvjet"]["seen"] == "family"
     assert rows["flashinfer::norm::RMSNormKernel"]["diff_ms_per_step"] == 0.0
     assert report.tables["stages"].dicts()[0]["a_steps"] == 4
-    assert "+0.0" in report.summary[0]
+    assert report.summary[0] == "a is a.json; b is b.json; a difference is b - a"
+    assert "+0.0" in report.summary[1]
 
 
 def test_the_largest_difference_stands_first_and_sides_swap_their_sign(trace_writer: Make) -> None:
@@ -68,6 +69,33 @@ def test_kernels_that_come_from_one_source_line_are_aligned_though_their_names_d
     row = compare([paths[0]], [paths[1]], ALL).tables["kernel"].dicts()[0]
     assert row["family"] == "old_attention_kernel | new_attention_kernel"
     assert row["seen"] == "source"
+
+
+def test_names_that_one_stage_aligned_are_aligned_in_every_stage_and_table(trace_writer: Make) -> None:
+    paths: list[Any] = []
+    for name, kernel, dur in (("a.json", "old_attention_kernel", 50), ("b.json", "new_attention_kernel", 60)):
+        made = trace_writer(name)
+        for i in range(4):
+            start = 1000 + 1000 * i
+            made.step("step[DECODE bs=1]", start, 500).kernel(kernel, start, dur, launch=(start - 10.0, 5.0))
+            frame = {
+                "ph": "X",
+                "cat": "python_function",
+                "name": "python/sglang/srt/layers/radix_attention.py(90): forward",
+            }
+            made.events.append(frame | {"pid": 1, "tid": 1, "ts": start - 20.0, "dur": 40.0, "args": {"Python id": i}})
+            made.kernel(kernel, start + 700, dur, launch=(start + 690.0, 5.0))  # outside of the step and of the source
+        paths.append(made.write())
+    report = compare([paths[0]], [paths[1]], ALL)
+    both = "old_attention_kernel | new_attention_kernel"
+    rows = {r["stage"]: r for r in report.tables["kernel"].dicts()}
+    assert {s: (r["family"], r["seen"]) for s, r in rows.items()} == {
+        "decode": (both, "source"),
+        "outside": (both, "as in decode"),
+    }
+    assert rows["outside"]["diff_ms_per_step"] == 0.01
+    told = {r["stage"]: (r["family"], r["diff_ms_per_step"]) for r in report.tables["overlap"].dicts()}
+    assert told == {"decode": (both, 0.01), "outside": (both, 0.01)}
 
 
 def test_small_families_are_hidden_and_summed(trace_writer: Make) -> None:
