@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infer_forge.base.records import Finding
+from infer_forge.profile import empty_steps
 from infer_forge.profile.host import inflated
 from infer_forge.profile.scene import Scene, told
 from infer_forge.profile.thresholds import thresholds
@@ -21,6 +22,7 @@ def health(scene: Scene, line: Timeline, *, mapped: bool) -> list[Finding]:
         *_classes(scene),
         *_idle(scene, line),
         *_stages(scene),
+        *empty_steps.findings(scene, line),
     ]
     mark = "" if scene.rank is None else f"{told(scene.rank)}: "
     return [Finding(f.code, mark + f.message, f.severity, f.figure, f.threshold, f.next_step) for f in found]

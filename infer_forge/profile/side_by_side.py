@@ -18,6 +18,7 @@ from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
 from infer_forge.profile import fuse, gate, header, health, overlap
 from infer_forge.profile import thresholds as limits
+from infer_forge.profile.empty_steps import empty_steps
 from infer_forge.profile.grouping import dominant, group, sums
 from infer_forge.profile.host import host_rows
 from infer_forge.profile.model import Options
@@ -115,7 +116,7 @@ def compare(first: Sequence[str | Path], second: Sequence[str | Path], options: 
             made.rows = [r for r in made.rows if r[made.names.index("stage")] == options.stage]
         report.add(made)
     report.header.hidden = {"kernel": _hide(report.tables["kernel"], options.min_share)}
-    report.summary = [_legend(a, b), *_summary(report)]
+    report.summary = [_legend(a, b), *_summary(report, a, b)]
     report.next_step = (
         "open the family with the largest difference in both traces: infer-forge pipeline, then its source line"
     )
@@ -361,7 +362,7 @@ def _legend(a: _Side, b: _Side) -> str:
     return f"{one}; {two}; a difference is b - a"
 
 
-def _summary(report: Report) -> list[str]:
+def _summary(report: Report, a: _Side, b: _Side) -> list[str]:
     out: list[str] = []
     for row in report.tables["stages"].dicts():
         wa, wb = row["a_wall_ms_per_step"], row["b_wall_ms_per_step"]
@@ -372,5 +373,12 @@ def _summary(report: Report) -> list[str]:
         worst = next((k for k in report.tables["kernel"].dicts() if k["stage"] == row["stage"]), None)
         if worst:
             line += f"; largest difference: {worst['family'][:60]} ({worst['diff_ms_per_step']:+.3f} ms)"
+        for letter, side in (("a", a), ("b", b)):
+            odd = [
+                empty_steps(side.scene, side.line, p.stage)
+                for p in side.line.parts
+                if side.scene.stage_name(p.stage) == row["stage"]
+            ]
+            line += "".join(f"; {letter} {o.rest_ms:.3f} ms a step without {o.told}" for o in odd[:1] if o)
         out.append(line)
     return out

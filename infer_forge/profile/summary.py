@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from infer_forge.base.records import Report
 from infer_forge.base.tables import Table
+from infer_forge.profile.empty_steps import empty_steps
 from infer_forge.profile.scene import Scene, stage_rank, told
 from infer_forge.profile.timeline import Timeline, stage_steps
 
@@ -44,7 +45,9 @@ def _stages(scene: Scene, line: Timeline, tables: dict[str, Table]) -> list[str]
         exposed, wall = int(line.exposed_ns[parts].sum()), busy + idle
         name = scene.stage_name(stage)
         steps = stage_steps(scene, stage)
-        per = f" in {steps} steps ({wall / steps / 1e6:,.3f} ms each)" if steps else ""
+        odd = empty_steps(scene, line, stage) if steps else None
+        without = f"; {odd.rest_ms:,.3f} ms each without {odd.told}" if odd else ""
+        per = f" in {steps} steps ({wall / steps / 1e6:,.3f} ms each{without})" if steps else ""
         shares = f"busy {_part(busy, wall)}, idle {_part(idle, wall)}, exposed communication {_part(exposed, wall)}"
         top = _top(scene, name, tables["kernel"])
         out.append(f"  {name}: wall {wall / 1e6:,.3f} ms{per}, {shares}{top}{_verdict(scene, name, tables['host'])}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infer_forge.profile import triage
+from infer_forge.profile import compare, triage
 from infer_forge.profile.model import Options
 
 Make = Callable[..., Any]
@@ -54,6 +54,35 @@ def test_launches_whose_kernels_are_not_there_are_told(trace_writer: Make) -> No
 def test_mixed_steps_and_few_steps_are_told(trace_writer: Make) -> None:
     assert "MIXED_WINDOWS" in codes(steps(trace_writer("a.json"), 8, mode="MIXED bs=4").write())
     assert "FEW_STEPS" in codes(steps(trace_writer("b.json"), 2).write())
+
+
+def test_a_step_that_holds_next_to_nothing_is_told_with_the_figure_without_it(trace_writer: Make) -> None:
+    made = trace_writer().step("step[DECODE bs=4]", 900, 50).kernel(GEMM, 910, 1, op="aten::mm")
+    for i in range(2):
+        made.step("step[DECODE bs=4]", 1000 + 100 * i, 99).kernel(GEMM, 1000 + 100 * i, 80, op="aten::mm")
+    report = triage([made.write()], ALL)
+    told = next(f for f in report.findings if f.code == "EMPTY_STEPS")
+    assert "1 of 3 steps of decode" in told.message
+    assert "step 0: 0.001 ms at most" in told.message
+    # wall: 1 + 80 + 80 busy, 89 + 20 idle; without step 0 and nothing idle before it: 80 + 80 and 89 + 20
+    assert "0.090 ms a step with them, 0.135 ms without" in told.message
+    assert told.figure == 0.135
+    assert report.summary[1].startswith(
+        "  decode: wall 0.270 ms in 3 steps (0.090 ms each; 0.135 ms each without nearly"
+    )
+    assert report.tables["stages"].dicts()[0]["steps"] == 3
+    aside = compare([made.path], [made.path], Options(min_share=0.0, cache=False))
+    assert {f.message[:3] for f in aside.findings if f.code == "EMPTY_STEPS"} == {"a: ", "b: "}
+    assert aside.summary[1].count("0.135 ms a step without nearly empty step 0") == 2
+
+
+def test_steps_of_uneven_length_or_one_empty_of_many_are_no_warning(trace_writer: Make) -> None:
+    uneven = trace_writer("a.json")
+    for i, spent in enumerate((12.0, 30.0, 80.0)):
+        uneven.step("step[EXTEND bs=1 toks=64]", 1000 + 100 * i, 99).kernel(GEMM, 1000 + 100 * i, spent, op="aten::mm")
+    assert "EMPTY_STEPS" not in codes(uneven.write())
+    many = trace_writer("b.json").step("step[DECODE bs=4]", 900, 50).kernel(GEMM, 910, 1, op="aten::mm")
+    assert "EMPTY_STEPS" not in codes(steps(many, 40).write())
 
 
 def test_a_path_that_says_another_stage_is_only_a_hint(trace_writer: Make, tmp_path: Path) -> None:
