@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,9 +16,9 @@ from infer_forge.base.inputs import finite
 from infer_forge.base.records import Header, Report
 from infer_forge.base.tables import Table
 from infer_forge.base.yamlio import read_yaml
-from infer_forge.journal import markdown, shipped
+from infer_forge.journal import imported, markdown, shipped
 from infer_forge.journal.model import DEEPEST, DIMENSIONS, KINDS, Record, deeper_than, new_id
-from infer_forge.journal.store import ID, REF, add
+from infer_forge.journal.store import ID, REF, as_kept, put
 
 _FIELDS = set(Record.model_fields) - {"id"}
 _MOST_BYTES = 4 << 20
@@ -168,7 +169,10 @@ def _unchanged(place: str, theirs: dict[str, Any], body: str) -> Record | None:
     return None
 
 
-def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any]) -> Record:
+def _record(
+    place: str, theirs: dict[str, Any], body: str, mtime: float, mapping: dict[str, Any], strange: set[str]
+) -> Record:
+    """The record of one note; `strange` gets the fields that neither records nor the mapping know."""
     if _has_our_id(theirs):
         same = None if any(mapping.values()) else _unchanged(place, theirs, body)
         if same is not None:
@@ -191,6 +195,7 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
         elif deeper_than(value, DEEPEST):
             raise InputUnusable(f"{key}: is nested more than {DEEPEST} deep", where=place)
         else:
+            strange |= set() if str(key) in mapping["fields"] else {str(key)}
             extra[str(key)] = (
                 jsonio.loads(jsonio.dumps(value)) if not isinstance(value, (datetime.date,)) else value.isoformat()
             )
@@ -199,29 +204,42 @@ def _record(place: str, theirs: dict[str, Any], body: str, mtime: float, mapping
     first = next((line.strip("# \t") for line in body.splitlines() if line.strip("# \t")), "")
     fields.setdefault("title", next((t for t in (first[:300], Path(place).stem) if len(t) >= 3), Path(place).name))
     fields.setdefault("kind", "note")
-    fields.setdefault("created", datetime.datetime.fromtimestamp(mtime, datetime.timezone.utc))
+    fields.setdefault("created", _time(mtime))
     fields.setdefault("source", place)
     return markdown.make({**fields, "dims": dims, "extra": extra, "body": body}, place)
+
+
+def _time(mtime: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(mtime, datetime.timezone.utc)
 
 
 def import_notes(store: Store, folder: Path, mapping: dict[str, Any], *, dry_run: bool = False) -> Report:
     """Bring notes in; what cannot be read is told with its place, the rest goes in. Repeating it adds nothing twice.
 
+    Told beside it: how many were new, fields that nobody understood, and notes that came in before in another form.
     Files of other kinds (and hidden folders) are left out; the table `other_files` counts them by ending.
     """
     good: list[Record] = []
     faults: list[tuple[str, str]] = []
     others: list[Path] = []
+    unknown, places, times = Counter[str](), set[str](), set[str]()
     for place, theirs, body, mtime in _sources(_files(folder), faults, others):
+        strange = set[str]()
         try:
-            good.append(_record(place, theirs, body, mtime, mapping))
+            good.append(_record(place, theirs, body, mtime, mapping, strange))
         except ForgeError as exc:
             faults.append((place, exc.what))
+            continue
+        unknown.update(sorted(strange))
+        places.add(place)
+        times |= {_time(mtime).isoformat(), good[-1].created.astimezone(datetime.timezone.utc).isoformat()}
     if not good and not faults:
         raise InputUnusable(
             "holds no Markdown, JSON or JSONL", where=str(folder), next_step="name a folder of notes, or convert them"
         )
-    return _told_of(others, _imported(store, good, faults, dry_run))
+    report = _imported(store, good, faults, dry_run, places, sorted(times))
+    imported.tell_unknown(report, unknown, any(mapping.values()))
+    return _told_of(others, report)
 
 
 def _told_of(others: list[Path], report: Report) -> Report:
@@ -242,15 +260,28 @@ def import_pitfalls(store: Store, *, dry_run: bool = False) -> Report:
     return _imported(store, list(shipped.records().values()), [], dry_run)
 
 
-def _imported(store: Store, good: list[Record], faults: list[tuple[str, str]], dry_run: bool) -> Report:
-    ids = [] if dry_run else add(store, good)
+def _imported(
+    store: Store,
+    good: list[Record],
+    faults: list[tuple[str, str]],
+    dry_run: bool,
+    places: Set[str] = frozenset(),
+    times: Sequence[str] = (),
+) -> Report:
+    kept = as_kept(good)
+    here = imported.known(store, {r.id for r in kept})
+    new = {r.id: r for r in kept if r.id not in here}
+    before = imported.otherwise(store, list(new.values()), places, times)
+    ids = [] if dry_run else put(store, kept)
     report = Report("journal_import", Header(more={"dry_run": dry_run}))
-    kinds = {k: sum(r.kind == k for r in good) for k in KINDS}
-    report.add(Table("imported", ["kind", "records"], [(k, n) for k, n in kinds.items() if n]))
+    kinds = {k: (sum(r.kind == k for r in good), sum(r.kind == k for r in new.values())) for k in KINDS}
+    report.add(Table("imported", ["kind", "records", "new"], [(k, *n) for k, n in kinds.items() if n[0]]))
     report.add(Table("refused", ["place", "why"], faults))
-    report.extra = {"ids": ids}
+    report.extra = {"ids": ids, "new": len(new), "known": len(kept) - len(new)}
     verb = "would be imported" if dry_run else "imported"
-    report.summary = [f"{len(good)} records {verb}, {len(faults)} refused"]
+    there = f", {len(kept) - len(new)} known already" if len(kept) > len(new) else ""
+    report.summary = [f"{len(new)} records {verb}{there}, {len(faults)} refused"]
+    imported.tell_otherwise(report, before)
     report.next_step = "the same command without --dry-run" if dry_run else "infer-forge journal filter"
     if faults and not good:
         report.next_step = "mend what was refused, and import it again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,14 +41,13 @@ def add(store: Store, records: Iterable[Record]) -> list[str]:
     Raises:
         Refused: another record has this id. HubUnreachable: it cannot be told whether the hub has them: add them again.
     """
-    known = redact.environment_secrets()
-    files: dict[str, str] = {}
-    ids: list[str] = []
-    for record in records:
-        clean = without_secrets(record, known)
-        clean.id = new_id(clean)
-        ids.append(clean.id)
-        files[record_path(clean.id)] = markdown.write(clean)
+    return put(store, as_kept(records))
+
+
+def put(store: Store, kept: Sequence[Record]) -> list[str]:
+    """Write records as `as_kept` gives them; see `add`."""
+    ids = [record.id for record in kept]
+    files = {record_path(record.id): markdown.write(record) for record in kept}
 
     def decide(now: Snapshot) -> Changes | Refuse:
         new: dict[str, bytes | str] = {}
@@ -71,6 +70,15 @@ def add(store: Store, records: Iterable[Record]) -> list[str]:
                 raise
             store.update(REF, decide, title, local=True)  # new files alone: they reach the hub with the next update
     return ids
+
+
+def as_kept(records: Iterable[Record]) -> list[Record]:
+    """Records as `add` writes them: secrets replaced by a mark, under their ids."""
+    secrets = redact.environment_secrets()
+    kept = [without_secrets(record, secrets) for record in records]
+    for record in kept:
+        record.id = new_id(record)
+    return kept
 
 
 def unsent(store: Store) -> bool:
