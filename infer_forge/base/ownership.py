@@ -348,7 +348,9 @@ def record_birth(
     if start is None:
         raise UsageFault(f"process {pid} is already gone", next_step="record a birth right after the start")
     if os.getpid() not in ancestors(pid):
-        raise UsageFault(f"process {pid} was not started by this launcher", next_step="infer-forge guard own --pid")
+        raise UsageFault(
+            f"process {pid} was not started by this launcher", next_step=f"infer-forge guard own --pid {pid}"
+        )
     return own("pid", str(pid), how=f"launcher:{launcher}", run_id=run_id, detail=detail, start_ticks=start)
 
 

@@ -105,7 +105,8 @@ def estimate_noise(rows: Sequence[Row], *, metric: str, threshold: float, max_la
             noises.append(Noise(scenario, len(values), sum(values) / len(values), sd, resolves))
     if not noises:
         raise InputUnusable(
-            f"no scenario has two good launches with {metric}", next_step="infer-forge bench pilot --launches 5"
+            f"no scenario has two good launches with {metric}",
+            next_step="infer-forge bench pilot --run DIR --launches 5",
         )
     worst = max(noises, key=lambda n: n.cv)
     resolvable = worst.resolves[looks[-1]]
@@ -189,7 +190,7 @@ def report(found: Estimate) -> Report:
                 "warning",
                 found.worst.launches,
                 MIN_LAUNCHES,
-                "infer-forge bench pilot --launches 6",
+                "infer-forge bench pilot --run DIR --launches 6",
             )
         )
     return made

@@ -41,7 +41,7 @@ def _grid(folder: Path) -> dict[str, tuple[int, int]]:
         rows: list[dict[str, Any]] = grid.get("scenarios") or []
         if rows:
             return {r["name"]: (int(r["input_len"]), int(r["output_len"])) for r in rows}
-    hint = "infer-forge bench lock, or give --input-len and --output-len"
+    hint = "infer-forge bench lock --run DIR, or give --input-len and --output-len"
     raise InputUnusable("holds no contract with a workload grid", where=str(folder), next_step=hint)
 
 

@@ -98,7 +98,7 @@ def report(done: list[Outcome] | None = None) -> Report:
     made.summary = [o.text for o in done or []] + [f"{len(left)} clock lock(s) open on this node"]
     made.findings = findings(book)
     if left:
-        made.next_step = "infer-forge guard clocks --restore, or end the claim: infer-forge node release"
+        made.next_step = "infer-forge guard clocks --restore, or end the claim: infer-forge node release CLAIM"
     return made
 
 

@@ -293,7 +293,7 @@ def _merge_rules(policy: dict[str, Any], rules: Any, path: str) -> None:
             raise InputUnusable(
                 f"{rule}: {decision!r} is not ask or deny; only a grant loosens",
                 where=path,
-                next_step="infer-forge guard grant",
+                next_step=f"infer-forge guard grant --action {rule}",
             )
         old = policy["decisions"].get(rule, ALLOW)  # pyright: ignore[reportUnknownArgumentType]
         policy["decisions"][rule] = max(old, decision, key=lambda d: RANK[d])  # pyright: ignore

@@ -133,7 +133,7 @@ def refusal(record: NodeRecord, gpus: list[GpuRef], policy: Policy, now: float, 
         mark = record.mark
         return Refuse(
             f"node {record.node} is marked {mark.state} by {mark.by.user}: {mark.reason}",
-            next_step=f"a person lifts it: infer-forge node mark {record.node} --clear",
+            next_step=f"a person lifts it: infer-forge node mark {record.node} --clear --reason WHY",
             data={"reason": mark.state},
         )
     for held in record.claims:

@@ -23,7 +23,7 @@ def lint_root(workspace: Workspace) -> list[tuple[str, str]]:
         if str(path) in repos or any(str(p) in repos for p in path.parents):
             continue
         if name.endswith("/") or (full.is_dir() and (full / ".git").exists()):
-            found.append((name, "a repository that is no submodule: infer-forge workspace add"))
+            found.append((name, "a repository that is no submodule: infer-forge workspace add REPO"))
         elif path.suffix.lower() in suffixes and path.parts[0] not in free:
             found.append((name, "source code in the root: it belongs into one of the repositories"))
         elif full.is_file() and full.stat().st_size > rules["largest_file_bytes"]:

@@ -8,7 +8,14 @@ import pytest
 
 from chores.printed_commands import commands_of, faults, lacking
 
-PLACES = ("infer_forge/tasks", "infer_forge/journal", "infer_forge/cli/task", "infer_forge/cli/journal")
+PLACES = (
+    "infer_forge/tasks",
+    "infer_forge/journal",
+    "infer_forge/cli/task",
+    "infer_forge/cli/journal",
+    "infer_forge/nodes",
+    "infer_forge/bench",
+)
 """Where a command that is named is one to type: nothing is named in short there."""
 
 
