@@ -67,10 +67,12 @@ def _asked(file: Path, store: Store, work: Callable[[sqlite3.Connection], T]) ->
 
 def _connect(file: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(file, timeout=30, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA mmap_size=2147483648")
-    connection.execute("PRAGMA cache_size=-131072")
+    try:
+        for setting in ("journal_mode=WAL", "synchronous=NORMAL", "mmap_size=2147483648", "cache_size=-131072"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -96,9 +96,12 @@ class _Database:
     def __init__(self, path: Path) -> None:
         self._link = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         self._link.text_factory = _text
-        self.tables = {
-            row[0] for row in self._link.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        }
+        try:
+            listed = self._link.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+        except BaseException:
+            self._link.close()
+            raise
+        self.tables = {row[0] for row in listed}
 
     def __enter__(self) -> _Database:
         return self
