@@ -77,8 +77,8 @@ def _contract(campaign: Campaign) -> Step:
         why = "measure the noise before the lock: it says which threshold can be resolved"
         return command("bench pilot", campaign, f"--config {named}", why)
     lacking = _unstated(config) if config else []
-    fields = "".join(f" --set {name}=VALUE" for name in lacking)
-    why = "lock the contract before any result; accuracy floors and the soak are part of it (--set accuracy=JSON --set soak=JSON)"
+    fields = "".join(f" --set {name}=VALUE" for name in lacking) + " --set accuracy=JSON --set soak=JSON"
+    why = "lock the contract before any result; accuracy floors and the soak are part of it"
     return command("campaign lock", campaign, f"--config {named}{fields}", why)
 
 

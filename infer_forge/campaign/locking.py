@@ -19,7 +19,7 @@ def draft(
     """The contract as data: from a search configuration or a file, with fields set.
 
     Raises:
-        GateRefused: it is about other frameworks or another model than the campaign.
+        GateRefused: it is about other frameworks or another model than the campaign, or nothing could be accepted under it.
     """
     from infer_forge.bench.contract_lock import set_fields
 
@@ -58,6 +58,11 @@ def draft(
         raise GateRefused(
             f"the contract is about {typed.point.model.id}, the campaign about {campaign.inputs['model']}",
             next_step="correct the configuration",
+        )
+    if typed.grid.kind != "diffusion" and not typed.accuracy:
+        raise GateRefused(
+            "C41: the contract fixes no accuracy floor, so no change could ever be accepted under it",
+            next_step='--set accuracy=\'[{"dataset": "gsm8k", "metric": "exact_match", "floor": F, "tolerance": T}]\'',
         )
     return made
 

@@ -18,7 +18,7 @@ from infer_forge.campaign import begin, book, locking, open_campaign
 from infer_forge.campaign.gates import look
 from infer_forge.campaign.layout import FILES, LEDGER
 from infer_forge.campaign.recording import record
-from tests.campaign.campaign_agent import READ, Agent, Refused, git, history_item, make_checkout
+from tests.campaign.campaign_agent import ACCURACY, READ, Agent, Refused, git, history_item, make_checkout
 from tests.campaign.campaign_asks import answer_of, refused
 from tests.campaign.conftest import Station
 
@@ -107,6 +107,14 @@ def test_history_of_a_framework_that_was_not_selected_is_refused(begun: Callable
     with pytest.raises(GateRefused, match="tokenspeed is not selected"):
         record(campaign, "history", {"items": [history_item(), history_item(framework="tokenspeed")]})
     assert campaign.layout.ledger.read_bytes().count(b"\n") == 1
+
+
+def test_a_contract_under_which_nothing_could_be_accepted_is_not_locked(station: Station) -> None:
+    agent = station("begun")
+    fields = {"point.model.revision": "abc", "accuracy": []}
+    with pytest.raises(Refused, match=r"C41: the contract fixes no accuracy floor.*next: --set accuracy="):
+        agent.record("lock_contract", config=str(agent.config), set=fields)
+    assert open_campaign(agent.run).contract is None
 
 
 def test_another_target_than_sglang_is_refused(station: Station) -> None:
@@ -259,7 +267,7 @@ def test_a_measured_commit_that_is_gone_is_missed(station: Station) -> None:
 def test_a_contract_that_lacks_a_layer_of_the_point_is_not_locked(station: Station) -> None:
     agent = station("begun")
     with pytest.raises(Refused, match=r"the contract is incomplete: point\.model\.revision"):
-        agent.record("lock_contract", config=str(agent.config))
+        agent.record("lock_contract", config=str(agent.config), set={"accuracy": [ACCURACY]})
     campaign = open_campaign(station("planned").run)
     assert look(campaign, "B3").evidence == "all five layers"
     assert campaign.contract is not None
