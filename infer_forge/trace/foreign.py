@@ -81,8 +81,10 @@ def seems(head: bytes) -> tuple[str, str]:
             return "a kernel summary of nsys as text", step
         return (
             "a kernel summary of nsys (sums, no launches)",
-            "infer-forge triage FILE.csv reads one such summary, alone and without --against or --html; "
-            "for more: nsys export --type sqlite FILE.nsys-rep",
+            (
+                "infer-forge triage FILE.csv reads one such summary, alone and without --against or --html; "
+                "for more: nsys export --type sqlite FILE.nsys-rep"
+            ),
         )
     printable = sum(32 <= b < 127 or b in (9, 10, 13) for b in text[:1024])
     if printable < 0.85 * min(len(text), 1024):
