@@ -138,7 +138,8 @@ def _repos(db: sqlite3.Connection, framework: str | None) -> dict[int, dict[str,
     if not chosen:
         known = ", ".join(sorted({str(r["framework"] or r["name"]) for r in repos.values()}))
         raise UsageFault(
-            f"no history of {framework} is here", next_step=f"here is {known}; infer-forge journal history build CHECKOUT"
+            f"no history of {framework} is here",
+            next_step=f"here is {known}; infer-forge journal history build CHECKOUT",
         )
     return chosen
 
