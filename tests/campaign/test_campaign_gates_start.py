@@ -111,7 +111,7 @@ def test_history_of_a_framework_that_was_not_selected_is_refused(begun: Callable
 
 def test_a_contract_under_which_nothing_could_be_accepted_is_not_locked(station: Station) -> None:
     agent = station("begun")
-    fields = {"point.model.revision": "abc", "accuracy": []}
+    fields: dict[str, Any] = {"point.model.revision": "abc", "accuracy": []}
     with pytest.raises(Refused, match=r"C41: the contract fixes no accuracy floor.*next: --set accuracy="):
         agent.record("lock_contract", config=str(agent.config), set=fields)
     assert open_campaign(agent.run).contract is None
