@@ -19,7 +19,7 @@ def draft(
     """The contract as data: from a search configuration or a file, with fields set.
 
     Raises:
-        GateRefused: it is about other frameworks or another model than the campaign, or nothing could be accepted under it.
+        GateRefused: it is about other frameworks or another model than the campaign.
     """
     from infer_forge.bench.contract_lock import set_fields
 
@@ -59,11 +59,6 @@ def draft(
             f"the contract is about {typed.point.model.id}, the campaign about {campaign.inputs['model']}",
             next_step="correct the configuration",
         )
-    if typed.grid.kind != "diffusion" and not typed.accuracy:
-        raise GateRefused(
-            "C41: the contract fixes no accuracy floor, so no change could ever be accepted under it",
-            next_step='--set accuracy=\'[{"dataset": "gsm8k", "metric": "exact_match", "floor": F, "tolerance": T}]\'',
-        )
     return made
 
 
@@ -80,7 +75,8 @@ def lock_contract(
     """Lock the benchmark contract and with it the task.
 
     Raises:
-        GateRefused: the history gate or an input is missing, or the bench room refuses (second lock, noise, incomplete point).
+        GateRefused: the history gate or an input is missing, nothing could be accepted under it, or the bench room refuses
+            (second lock, noise, incomplete point).
     """
     gates.require(campaign, "chain", "A12", "A22", "A9", "A43", "A45", "A57", what="the contract lock")
     from infer_forge.bench import contract_lock
@@ -92,6 +88,7 @@ def lock_contract(
     if held:  # locked a moment ago by a process that was killed before it could record it, or by `bench lock`
         report = Report("bench_lock", summary=["the contract is locked already; it is taken over"])
     else:
+        _require_floor(data)
         report = contract_lock.lock_contract(
             campaign.layout.run, data, accepted_by=accepted_by, reason=reason, dry_run=dry_run
         )
@@ -104,6 +101,16 @@ def lock_contract(
     lock_task(after)
     gates.require(after, "A43", "A31", what="the campaign")
     return after, report
+
+
+def _require_floor(data: dict[str, Any]) -> None:
+    """C41: without an accuracy floor no change could be accepted, and the contract can be locked only once."""
+    typed = contracts.contract_of(data)
+    if typed.grid.kind != "diffusion" and not typed.accuracy:
+        raise GateRefused(
+            "C41: the contract fixes no accuracy floor, so no change could ever be accepted under it",
+            next_step='--set accuracy=\'[{"dataset": "gsm8k", "metric": "exact_match", "floor": F, "tolerance": T}]\'',
+        )
 
 
 def _second(rule: str, lock: Callable[[], object]) -> None:
