@@ -130,27 +130,21 @@ def read_config(path: Path) -> ModelShape:
     return shape_of(cast("dict[str, Any]", data), file)
 
 
-def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelShape:
-    """Layers and sizes of a config.
+def _is_diffusion(top: Mapping[str, Any]) -> bool:
+    names = (str(top.get("_class_name", "")), str(top.get("architectures", "")))
+    return "num_single_layers" in top or "DiT" in names[0] or "Transformer2D" in names[1]
+
+
+def _layer_counts(top: Mapping[str, Any], double: int | None, source: InputFile | None) -> tuple[int, int]:
+    """Layers and draft layers; `double` are the two-stream blocks of a diffusion model, which single ones follow.
 
     Raises:
-        InputUnusable: it names no number of layers.
+        InputUnusable: no number of layers is named, or one that no model has.
     """
-    top = dict(data)
-    for nest in ("text_config", "llm_config", "language_config", "thinker_config"):
-        inner = top.get(nest)
-        if isinstance(inner, dict):
-            top = {**top, **cast("dict[str, Any]", inner)}
     get = top.get
-    double, single = _int(get("num_layers")), _int(get("num_single_layers"))
-    diffusion = (
-        "num_single_layers" in top
-        or "DiT" in str(get("_class_name", ""))
-        or "Transformer2D" in str(get("architectures", ""))
-    )
     layers = _int(get("num_hidden_layers"), get("n_layer"), get("n_layers"), get("num_layers"))
-    if diffusion and double is not None:
-        layers = double + (single or 0)
+    if double is not None:
+        layers = double + (_int(get("num_single_layers")) or 0)
     drafts = _int(get("num_nextn_predict_layers"), get("mtp_num_hidden_layers"), get("mtp_transformer_layers")) or 0
     if max(layers or 0, drafts) > _MOST_LAYERS:
         raise InputUnusable(
@@ -164,6 +158,23 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
             where=source.path if source else None,
             next_step="give the deployed model's config.json",
         )
+    return layers, drafts
+
+
+def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelShape:
+    """Layers and sizes of a config.
+
+    Raises:
+        InputUnusable: it names no number of layers.
+    """
+    top = dict(data)
+    for nest in ("text_config", "llm_config", "language_config", "thinker_config"):
+        inner = top.get(nest)
+        if isinstance(inner, dict):
+            top = {**top, **cast("dict[str, Any]", inner)}
+    get = top.get
+    double = _int(get("num_layers")) if _is_diffusion(top) else None
+    layers, drafts = _layer_counts(top, double, source)
     quant, spared = _quantization(top)
     heads, hidden = (
         _size(get("num_attention_heads"), get("n_head")),
@@ -208,10 +219,10 @@ def shape_of(data: Mapping[str, Any], source: InputFile | None = None) -> ModelS
         full_kv_heads=_size(get("num_global_key_value_heads")),
         uncovered=tuple(name for name, key in _UNCOVERED.items() if get(key)),
         experts_as={"fp4": "mxfp4"}.get(str(get("expert_dtype")), get("expert_dtype")),
-        diffusion=diffusion,
+        diffusion=_is_diffusion(top),
         source=source,
     )
-    types = tuple(_types(top, shape, double if diffusion else None))
+    types = tuple(_types(top, shape, double))
     return replace(shape, types=types, remarks=tuple(_odd(top, shape)))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
 
+from infer_forge.base import jsonio, yamlio
 from infer_forge.base.errors import GateRefused, HumanNeeded, InputUnusable
 from infer_forge.base.gitstore import Store
 from infer_forge.tasks import events as history
@@ -29,6 +31,22 @@ def _too_deep(data: Any) -> bool:
         if not level:
             return False
     return True
+
+
+def read_definition(source: str) -> dict[str, Any]:
+    """A definition in the making: from a JSON or YAML file.
+
+    Raises:
+        InputUnusable: it is no such file.
+    """
+    if not os.path.isfile(source):  # of a name that is too long pathlib makes an error
+        raise InputUnusable(
+            "is no file", where=source, next_step="give playbook, a proposal's id, or a JSON or YAML file"
+        )
+    found: Any = jsonio.read_json(source) if source.endswith(".json") else yamlio.read_yaml(source)
+    if not isinstance(found, dict):
+        raise InputUnusable("holds no task definition", where=source, next_step="a mapping with type, title, contract")
+    return found  # pyright: ignore[reportUnknownVariableType]
 
 
 def definition_of(data: Any, where: str = "task definition") -> TaskDefinition:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from infer_forge.base import jsonio, yamlio
-from infer_forge.base.errors import ForgeError, GateRefused, InputUnusable, UsageFault
+from infer_forge.base import jsonio
+from infer_forge.base.errors import ForgeError, GateRefused, UsageFault
 from infer_forge.base.gitstore import HubUnreachable, Store
 from infer_forge.base.records import Finding, Header, Report
 from infer_forge.base.tables import Column, Table
@@ -67,22 +66,6 @@ def _of(task: Task, *lines: str) -> Report:
 # Definition
 
 
-def read_definition(source: str) -> dict[str, Any]:
-    """A definition in the making: from a JSON or YAML file.
-
-    Raises:
-        InputUnusable: it is no such file.
-    """
-    if not os.path.isfile(source):  # of a name that is too long pathlib makes an error
-        raise InputUnusable(
-            "is no file", where=source, next_step="give playbook, a proposal's id, or a JSON or YAML file"
-        )
-    found: Any = jsonio.read_json(source) if source.endswith(".json") else yamlio.read_yaml(source)
-    if not isinstance(found, dict):
-        raise InputUnusable("holds no task definition", where=source, next_step="a mapping with type, title, contract")
-    return found  # pyright: ignore[reportUnknownVariableType]
-
-
 def new(
     source: str,
     *,
@@ -104,7 +87,7 @@ def new(
                 )
             body = playbook.draft(kind, given.get("title", ""), given.get("goal", ""), given.get("scope", ""))
         else:
-            body = read_definition(source)
+            body = define.read_definition(source)
         body = overlaid(body, given, acceptance, kind=kind, supersedes=supersedes)
         definition = define.definition_of(body, source)
         proposed = source.startswith("p-")
@@ -187,7 +170,7 @@ def edit(
     """Change a definition before its lock: from a file, or single fields; `drop` takes conditions out by number, from 1."""
     given = {k: v for k, v in fields.items() if v not in (None, (), [], "")}
     with opened() as store:
-        body = read_definition(source) if source else load(store, task_id).definition
+        body = define.read_definition(source) if source else load(store, task_id).definition
         body = _without(body, drop, task_id) if drop else body
         task = define.edit(store, task_id, define.definition_of(overlaid(body, given, acceptance), source or task_id))
     return _lacking(task, f"changed {task_id}")

@@ -119,7 +119,7 @@ def test_a_decision_inside_all_of_waits_in_the_inbox_and_lets_an_agent_stop(stor
 
 def test_a_definition_whose_name_is_too_long_for_a_file_is_told_as_none() -> None:
     with pytest.raises(InputUnusable, match="is no file"):
-        verbs.read_definition("make it fast " * 40)
+        define.read_definition("make it fast " * 40)
 
 
 def test_nobody_reviews_the_block_that_he_executed(store: Store) -> None:
